@@ -1,0 +1,32 @@
+"""The ``cluster`` kind: a fleet of workers, kept in step.
+
+events   what can happen, and the volatile signals beside it
+state    workers, barriers, settings
+table    run, worker and barrier as transition tables
+rules    what the rows of the tables check and change
+machine  finds whom an event is about and lets the tables decide
+views    what a worker is shown
+collect  heartbeats become losses, arrivals become releases
+"""
+
+from quorate.core.cluster.collect import Collector
+from quorate.core.cluster.events import ClusterEvent, ClusterSignal
+from quorate.core.cluster.machine import Cluster
+from quorate.core.cluster.state import Config, check_config
+from quorate.core.cluster.table import TABLES
+from quorate.core.machine import Kind
+
+KIND = Kind(
+    name="cluster",
+    rules=1,
+    config=Config,
+    check_config=check_config,
+    events=ClusterEvent,
+    signals=ClusterSignal,
+    create=Cluster.create,
+    restore=Cluster.restore,
+    collector=Collector,
+    tables=TABLES,
+)
+
+__all__ = ["KIND", "Cluster", "Collector", "Config"]

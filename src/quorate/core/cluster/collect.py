@@ -1,0 +1,306 @@
+"""The collector of a fleet: heartbeats become losses, arrivals become releases.
+
+Signals are volatile. What is kept here is lost with the process and comes back by itself: workers beat on, and repeat
+every arrival that was not answered. A gathering (the arrivals at the open generation of one barrier) is forgotten only
+when an entry that settles that generation is committed, so a conflict or a failed append loses nothing.
+
+A barrier is settled by the first of these that holds:
+
+1. all who take part have arrived at one step, and at least ``barrier_min`` do: released;
+2. all have arrived, but at different steps: aborted, naming who stood where;
+3. a loss brought it below ``barrier_min``, which it had reached before: aborted;
+4. ``barrier_deadline_s`` passed since the first arrival: aborted, naming who was missing.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from quorate.core.cluster import rules
+from quorate.core.cluster.events import (
+    Arrive,
+    BarrierAborted,
+    BarrierReleased,
+    Heartbeat,
+    HeartbeatSeen,
+    RunRolledBack,
+    RunStopped,
+    WorkerLeft,
+    WorkerLost,
+    WorkerRegistered,
+)
+from quorate.core.cluster.machine import Cluster
+from quorate.core.cluster.state import GONE, TAKES_PART, Fleet, Phase, Worker
+from quorate.core.cluster.views import Passage, passage
+from quorate.core.codec import said_s, us
+from quorate.core.detector import Detector
+from quorate.core.errors import Refusal
+from quorate.core.machine import Event, Explanation, Wait
+from quorate.core.members import superseded
+
+NAMES_SHOWN = 5
+
+
+class Arrival(msgspec.Struct, frozen=True):
+    seat: int
+    step: int
+    at_us: int
+
+
+class Gathering(msgspec.Struct):
+    """Who stands at the open generation of one barrier. ``since_us`` is the collector's clock at the first arrival."""
+
+    name: str
+    generation: int
+    since_us: int
+    deadline_us: int
+    arrivals: dict[int, Arrival] = {}
+    reached_min: bool = False
+
+
+class Pulse(msgspec.Struct):
+    """What a worker's last heartbeat said, for people; and when its training last moved."""
+
+    beat: Heartbeat
+    progress_us: int
+
+
+class Collector:
+    def __init__(self, machine: Cluster, now_us: int) -> None:
+        config = machine.fleet.config
+        self._detector = Detector(us(config.heartbeat_timeout_s), now_us)
+        self.gatherings: dict[str, Gathering] = {}
+        self.pulses: dict[str, Pulse] = {}
+        for worker in machine.fleet.by_seat.values():
+            self._detector.watch(worker.id, now_us)
+
+    # -- signals in -------------------------------------------------------------------------------------------------
+
+    def hear(self, signal: Any, machine: Cluster, now_us: int) -> Refusal | HeartbeatSeen | Passage | None:
+        worker = machine.fleet.workers.get(signal.member)
+        if worker is None:
+            return Refusal("unknown_worker", f"worker {signal.member} has not registered", "register first")
+        if signal.incarnation != worker.incarnation:
+            return superseded(worker.id, signal.incarnation, worker.incarnation)
+        if worker.state in GONE:
+            why = f"worker {worker.id} is {worker.state.value}: {worker.reason or 'it left'}"
+            return Refusal("member_gone", why, "register again to begin a new life")
+        if type(signal) is Heartbeat:
+            return self._beat(worker, signal, now_us)
+        return self._arrive(worker, signal, machine.fleet, now_us)
+
+    def _beat(self, worker: Worker, beat: Heartbeat, now_us: int) -> HeartbeatSeen:
+        if self._detector.hear(worker.id, beat.seq, now_us):
+            known = self.pulses.get(worker.id)
+            if known is None:
+                self.pulses[worker.id] = Pulse(beat, now_us)
+            else:
+                if beat.progress != known.beat.progress:
+                    known.progress_us = now_us
+                known.beat = beat
+        order = worker.order
+        if order is None or order.number <= beat.order:
+            return HeartbeatSeen(beat.seq)
+        return HeartbeatSeen(beat.seq, order.number, order.command, order.arguments, order.fence)
+
+    def _arrive(self, worker: Worker, arrive: Arrive, fleet: Fleet, now_us: int) -> Refusal | Passage | None:
+        self._detector.touch(worker.id, now_us)
+        if fleet.state is Phase.CLOSED:
+            return Refusal("run_closed", f"the run is over: {fleet.reason}", "leave")
+        if arrive.fence != fleet.generation:
+            why = f"the arrival belongs to generation {arrive.fence} of the run, which is at {fleet.generation}"
+            return Refusal("stale_token", why, "recover to where the run was rolled back to, then arrive again")
+        if worker.state not in TAKES_PART:
+            why = f"worker {worker.id} is {worker.state.value}: barriers do not wait for it"
+            return Refusal("wrong_state", why, "report ready, or idle after recovering, before arriving")
+        barrier = fleet.barriers.get(arrive.barrier)
+        settled = 0 if barrier is None else barrier.generation
+        if arrive.after > settled:
+            why = f"barrier {arrive.barrier} is at generation {settled}; {arrive.after} is not settled"
+            return Refusal("contradiction", why, "send the last generation you were told of")
+        if barrier is not None and arrive.after < settled:
+            over = barrier.answer_for(worker.seat, arrive.after)
+            if over is not None:
+                return passage(barrier.name, over, over.place(worker.seat))
+            if barrier.forgot(arrive.after) and arrive.after > 0:
+                why = f"generations after {arrive.after} of barrier {barrier.name} are no longer remembered"
+                return Refusal("barrier_forgotten", why, f"arrive with after = {settled}")
+        return self._gather(worker, arrive, fleet, settled + 1, now_us)
+
+    def _gather(self, worker: Worker, arrive: Arrive, fleet: Fleet, generation: int, now_us: int) -> Refusal | None:
+        gathering = self.gatherings.get(arrive.barrier)
+        if gathering is None:
+            open_names = fleet.barriers.keys() | self.gatherings.keys()
+            if arrive.barrier not in open_names and len(open_names) >= fleet.config.max_barriers:
+                return rules.barriers_full(fleet, arrive.barrier)
+            deadline_us = now_us + us(fleet.config.barrier_deadline_s)
+            gathering = Gathering(arrive.barrier, generation, now_us, deadline_us)
+            self.gatherings[arrive.barrier] = gathering
+        known = gathering.arrivals.get(worker.seat)
+        if known is not None and known.step != arrive.step:
+            why = f"worker {worker.id} arrived at step {known.step} and now says {arrive.step}"
+            return Refusal("contradiction", why, "wait for the barrier to be settled")
+        if known is None:
+            gathering.arrivals[worker.seat] = Arrival(worker.seat, arrive.step, now_us)
+        return None
+
+    # -- events out -------------------------------------------------------------------------------------------------
+
+    def due(self, machine: Cluster, now_us: int) -> list[Event]:
+        fleet = machine.fleet
+        events: list[Event] = []
+        for verdict in self._detector.look(now_us):
+            worker = fleet.workers.get(verdict.who)
+            if worker is not None and worker.state not in GONE:
+                events.append(WorkerLost(worker.id, worker.incarnation, verdict.silent_us, verdict.why))
+        if fleet.state is Phase.OPEN:
+            for gathering in self.gatherings.values():
+                settled = self._settle(gathering, fleet, now_us)
+                if settled is not None:
+                    events.append(settled)
+        return events
+
+    def _settle(self, gathering: Gathering, fleet: Fleet, now_us: int) -> Event | None:
+        barrier = fleet.barriers.get(gathering.name)
+        if barrier is not None and barrier.generation >= gathering.generation:
+            return None
+        here = fleet.taking_part
+        enough = len(here) >= fleet.config.barrier_min
+        if enough:
+            gathering.reached_min = True
+            if len(gathering.arrivals) >= len(here) and here.keys() <= gathering.arrivals.keys() and here:
+                return self._full(gathering, fleet, now_us)
+        elif gathering.reached_min:
+            why = f"{len(here)} take part and barrier_min = {fleet.config.barrier_min}"
+            return _abort(gathering, fleet, why)
+        if now_us >= gathering.deadline_us:
+            waited = said_s(now_us - gathering.since_us)
+            return _abort(
+                gathering, fleet, f"not all came within {waited}; missing: {_missing_names(gathering, fleet)}"
+            )
+        return None
+
+    def _full(self, gathering: Gathering, fleet: Fleet, now_us: int) -> Event:
+        arrivals = [a for seat, a in gathering.arrivals.items() if seat in fleet.taking_part]
+        step = arrivals[0].step
+        if any(arrival.step != step for arrival in arrivals):
+            return _abort(gathering, fleet, f"different steps: {_steps(arrivals, fleet)}")
+        return BarrierReleased(
+            gathering.name,
+            gathering.generation,
+            step,
+            [arrival.seat for arrival in arrivals],
+            [max(0, now_us - arrival.at_us) for arrival in arrivals],
+        )
+
+    # -- after a commit ---------------------------------------------------------------------------------------------
+
+    def committed(self, events: list[Event], machine: Cluster, now_us: int) -> None:
+        for event in events:
+            match event:
+                case WorkerRegistered():
+                    self._forget(event.member)
+                    self._detector.watch(event.member, now_us)
+                case WorkerLost() | WorkerLeft():
+                    self._forget(event.member)
+                case BarrierReleased() | BarrierAborted():
+                    gathering = self.gatherings.get(event.name)
+                    if gathering is not None and gathering.generation <= event.generation:
+                        del self.gatherings[event.name]
+                case RunRolledBack() | RunStopped():
+                    self.gatherings.clear()
+                case _ if hasattr(event, "member"):
+                    self._detector.touch(event.member, now_us)
+        if any(isinstance(event, WorkerRegistered | WorkerLost | WorkerLeft) for event in events):
+            self._sweep(machine.fleet)
+
+    def _forget(self, member: str) -> None:
+        self._detector.drop(member)
+        self.pulses.pop(member, None)
+
+    def _sweep(self, fleet: Fleet) -> None:
+        """Arrivals of lives that are over. A gathering without arrivals is none."""
+        for name, gathering in list(self.gatherings.items()):
+            for seat in [seat for seat in gathering.arrivals if seat not in fleet.by_seat]:
+                del gathering.arrivals[seat]
+            if not gathering.arrivals:
+                del self.gatherings[name]
+
+    def wake_us(self) -> int | None:
+        times = [gathering.deadline_us for gathering in self.gatherings.values()]
+        if (detector_us := self._detector.wake_us()) is not None:
+            times.append(detector_us)
+        return min(times, default=None)
+
+    # -- for people -------------------------------------------------------------------------------------------------
+
+    def silent_us(self, member: str, now_us: int) -> int | None:
+        return self._detector.silent_us(member, now_us)
+
+    def explain(self, machine: Cluster, now_us: int) -> Explanation:
+        fleet = machine.fleet
+        if fleet.state is Phase.CLOSED:
+            return Explanation(f"the run is over: {fleet.reason or 'it was stopped'}")
+        waits = [self._barrier_wait(g, fleet, now_us) for g in self.gatherings.values()]
+        waits += self._silent_waits(fleet, now_us)
+        if waits:
+            return Explanation("; ".join(_sentence(wait) for wait in waits), tuple(waits))
+        here, part = len(fleet.by_seat), len(fleet.taking_part)
+        if not here:
+            return Explanation("no worker is here: waits for one to register")
+        return Explanation(f"waits for nobody: {here} workers are here, {part} take part in barriers")
+
+    def _barrier_wait(self, gathering: Gathering, fleet: Fleet, now_us: int) -> Wait:
+        missing = tuple(fleet.taking_part[s].id for s in sorted(fleet.taking_part.keys() - gathering.arrivals.keys()))
+        what = f"barrier {gathering.name}, generation {gathering.generation}: {len(gathering.arrivals)} have arrived"
+        if len(fleet.taking_part) < fleet.config.barrier_min:
+            what += f"; {len(fleet.taking_part)} of barrier_min = {fleet.config.barrier_min} take part"
+        left_us = max(0, gathering.deadline_us - now_us)
+        return Wait(what, missing, now_us - gathering.since_us, left_us, "it is aborted for all")
+
+    def _silent_waits(self, fleet: Fleet, now_us: int) -> list[Wait]:
+        """Those who have missed a heartbeat and more: people want to know before it is a loss."""
+        late_us = 2 * us(fleet.config.heartbeat_interval_s)
+        waits = []
+        for seat in sorted(fleet.by_seat):
+            worker = fleet.by_seat[seat]
+            silent_us = self._detector.silent_us(worker.id, now_us)
+            if silent_us is not None and silent_us >= late_us:
+                left_us = max(0, us(fleet.config.heartbeat_timeout_s) - silent_us)
+                waits.append(Wait("a heartbeat", (worker.id,), silent_us, left_us, "it is lost"))
+        return waits
+
+
+def _abort(gathering: Gathering, fleet: Fleet, reason: str) -> BarrierAborted:
+    present = [arrival for seat, arrival in gathering.arrivals.items() if seat in fleet.by_seat]
+    step = min((arrival.step for arrival in present), default=0)
+    missing = sorted(fleet.taking_part.keys() - gathering.arrivals.keys())
+    seats = [arrival.seat for arrival in present]
+    return BarrierAborted(gathering.name, gathering.generation, step, seats, missing, reason[:256])
+
+
+def _missing_names(gathering: Gathering, fleet: Fleet) -> str:
+    missing = sorted(fleet.taking_part.keys() - gathering.arrivals.keys())
+    if not missing:
+        return f"nobody, but only {len(fleet.taking_part)} of barrier_min = {fleet.config.barrier_min} take part"
+    return _few([fleet.taking_part[seat].id for seat in missing])
+
+
+def _steps(arrivals: list[Arrival], fleet: Fleet) -> str:
+    by_step: dict[int, list[str]] = {}
+    for arrival in arrivals:
+        by_step.setdefault(arrival.step, []).append(fleet.by_seat[arrival.seat].id)
+    return "; ".join(f"{_few(ids)} at step {step}" for step, ids in sorted(by_step.items()))
+
+
+def _few(names: list[str]) -> str:
+    more = f" and {len(names) - NAMES_SHOWN} more" if len(names) > NAMES_SHOWN else ""
+    return ", ".join(names[:NAMES_SHOWN]) + more
+
+
+def _sentence(wait: Wait) -> str:
+    whom = f", waits for {_few(list(wait.missing))}" if wait.missing else ""
+    left = "" if wait.left_us is None else f"; {wait.then} in {said_s(wait.left_us)}"
+    return f"{wait.what}{whom} ({said_s(wait.waited_us)} so far{left})"

@@ -1,0 +1,144 @@
+"""The desk: where a serving host decides what came in, and reads out what was decided.
+
+``consider`` takes one waiting message into a batch, ``settle`` adds what follows, ``publish`` is called when the batch
+is in the journal. The desk knows who is reached through which peer, and holds the collector; it knows nothing of
+stores, terms or phases.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import msgspec
+
+from quorate.core.batch import Batch, Full
+from quorate.core.codec import decode
+from quorate.core.errors import Bug, Refusal
+from quorate.core.journal import CommandRefused, DutyDone
+from quorate.core.machine import Collector, Event, Explanation
+from quorate.core.members import Cause, Repeat
+from quorate.core.messages import Answered, Call, Declined, Hello, Sign, Told, Welcome
+from quorate.core.run import Decided, Run
+from quorate.core.shell import Action, DutyFinished, Peer, Perform, Send
+
+SETTLING_ROUNDS: Final = 4
+"""How often what is due may make other things due within one entry: a loss may end a barrier's waiting."""
+
+
+class Waiting(msgspec.Struct, frozen=True):
+    """Something in the queue, with the time at which it came."""
+
+    came_us: int
+    peer: Peer
+    what: Hello | Call | Sign | DutyFinished
+
+
+class Desk:
+    def __init__(self, run: Run, now_us: int) -> None:
+        self.run = run
+        self.collector: Collector = run.kind.collector(run.machine, now_us)
+        self.peers: dict[str, Peer] = {}
+        self._events: msgspec.msgpack.Decoder[Any] = msgspec.msgpack.Decoder(run.kind.events)
+        self._signals: msgspec.msgpack.Decoder[Any] = msgspec.msgpack.Decoder(run.kind.signals)
+
+    # -- deciding ---------------------------------------------------------------------------------------------------
+
+    def consider(self, waiting: Waiting, batch: Batch) -> Full | None:
+        match waiting.what:
+            case Call():
+                return self._call(waiting.peer, waiting.what, batch)
+            case Sign():
+                self._sign(waiting, waiting.what, batch)
+            case Hello():
+                batch.hellos.append((waiting.peer, waiting.what))
+            case DutyFinished(entry=entry, index=index, result=result):
+                if batch.decide(None, DutyDone(entry, index, result)) is Full.FULL:
+                    return Full.FULL
+        return None
+
+    def _call(self, peer: Peer, call: Call, batch: Batch) -> Full | None:
+        cause = call.cause
+        event: Event | Refusal = decode(self._events, call.event, "event")
+        joins = not isinstance(event, Refusal) and event.joins
+        decided = event if isinstance(event, Refusal) else batch.decide(cause, event)
+        if isinstance(decided, Refusal) and not joins:
+            decided = self._remember(cause, decided, batch)
+        if isinstance(decided, Full):
+            return decided
+        if joins and not isinstance(decided, Refusal):
+            batch.joined.append((peer, cause.member))
+        answer = decided if isinstance(decided, Refusal) else decided.answer
+        batch.replies.append((peer, Answered(cause, answer)))
+        return None
+
+    def _remember(self, cause: Cause, refusal: Refusal, batch: Batch) -> Decided | Repeat | Refusal | Full:
+        """A no to a command in sequence is an answer, and answers are kept. A no to anything else is just said."""
+        decided = batch.decide(cause, CommandRefused(refusal))
+        return refusal if isinstance(decided, Refusal) else decided
+
+    def _sign(self, waiting: Waiting, sign: Sign, batch: Batch) -> None:
+        signal = decode(self._signals, sign.signal, "signal")
+        if isinstance(signal, Refusal):
+            batch.replies.append((waiting.peer, Declined("", "signal", signal)))
+            return
+        heard = self.collector.hear(signal, self.run.machine, waiting.came_us)
+        if isinstance(heard, Refusal):
+            batch.replies.append((waiting.peer, Declined(signal.member, signal.topic(), heard)))
+            return
+        self.peers[signal.member] = waiting.peer
+        if heard is not None:
+            batch.replies.append((waiting.peer, Told(signal.member, signal.topic(), heard)))
+
+    def settle(self, batch: Batch, now_us: int) -> None:
+        """What follows from the signals, and from what has just been decided: all in this entry."""
+        for _ in range(SETTLING_ROUNDS):
+            events = self.collector.due(self.run.machine, now_us)
+            for event in events:
+                decided = batch.decide(None, event)
+                if isinstance(decided, Full):
+                    return
+                if not isinstance(decided, Decided):
+                    raise Bug(
+                        f"run {self.run.head.run!r}: the collector proposed {event}, which was answered {decided}"
+                    )
+            if not events:
+                return
+
+    # -- reading out ------------------------------------------------------------------------------------------------
+
+    def publish(self, batch: Batch) -> list[Action]:
+        machine = self.run.machine
+        out: list[Action] = [Send(peer, message) for peer, message in batch.replies]
+        for peer, member in batch.joined:
+            before = self.peers.get(member)
+            if before is not None and before != peer:
+                out.append(Send(before, Told(member, "standing", machine.look("standing", member))))
+            self.peers[member] = peer
+        for view in batch.views:
+            for member in view.to:
+                reached = self.peers.get(member)
+                if reached is not None:
+                    out.append(Send(reached, Told(member, view.topic, machine.look(view.topic, member))))
+        for peer, hello in batch.hellos:
+            out.extend(self._welcome(peer, hello))
+        out.extend(Perform(duty) for duty in batch.duties)
+        return out
+
+    def _welcome(self, peer: Peer, hello: Hello) -> list[Action]:
+        """Where the run stands; and to one that has joined, all its views again."""
+        machine, head = self.run.machine, self.run.head
+        current = machine.incarnation_of(hello.member)
+        out: list[Action] = [Send(peer, Welcome(hello.member, current, head.term, head.n))]
+        if hello.incarnation == 0:
+            return out
+        if hello.incarnation == current:
+            self.peers[hello.member] = peer
+        views = [(topic, machine.look(topic, hello.member)) for topic in machine.topics(hello.member)]
+        return out + [Send(peer, Told(hello.member, topic, view)) for topic, view in views]
+
+    def gone(self, peer: Peer) -> None:
+        for member in [member for member, reached in self.peers.items() if reached == peer]:
+            del self.peers[member]
+
+    def explain(self, now_us: int) -> Explanation:
+        return self.collector.explain(self.run.machine, now_us)

@@ -1,0 +1,205 @@
+"""Everything that can go wrong, in one tree, and the catalog that gives each wrong its name.
+
+    QuorateError
+    ├── Bug                       we are wrong: crash loudly, keep the journal
+    │   └── FoldDiverged            the same journal gave another state
+    ├── ConfigError               a setting is wrong: names field, value and fix
+    ├── ProtocolError             the other side broke the protocol
+    │   └── Refused                 a refusal, raised where a caller asked for an exception
+    └── WorldError                the world failed: a disk, a network, a process
+        └── JournalError
+            ├── OutcomeUnknown        the append may or may not be there: read the entry, compare the nonce
+            ├── JournalFull           no room: nothing was written, the same append may be tried again
+            ├── JournalBusy           another writer holds the store for too long: nothing was written
+            ├── JournalBroken         a write or fsync failed: this process must not write again
+            ├── JournalCorrupt        the bytes are not those that were written: names entry and offset
+            ├── JournalNewer          written by a newer Quorate: names both versions
+            ├── JournalGap            append of entry n while n-1 is missing
+            └── EntriesGone           compacted away and deleted by retention: names what is left
+
+A *refusal* is not an exception but a value: the machine looked at a command and said no. It carries a code from the
+catalog, a sentence for people and a way out. Nothing changes when something is refused.
+
+A code in the catalog is never renamed and never reused for another meaning.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+
+class Refusal(msgspec.Struct, frozen=True, array_like=True, tag="refused"):
+    """A no with a name: ``code`` for programs, ``why`` for people, ``fix`` for whoever wants to go on."""
+
+    code: str
+    why: str
+    fix: str
+
+    def __str__(self) -> str:
+        return f"{self.code}: {self.why}; {self.fix}"
+
+
+class Code(msgspec.Struct, frozen=True):
+    """How one code is told on each door. ``exit`` is the exit code of the command line."""
+
+    meaning: str
+    grpc: str
+    http: int
+    exit: int
+
+
+def _code(meaning: str, grpc: str, http: int, exit_code: int) -> Code:
+    return Code(meaning, grpc, http, exit_code)
+
+
+CATALOG: dict[str, Code] = {
+    # The request itself is wrong: sending it again cannot help.
+    "malformed": _code("a field is missing, of the wrong type, or out of range", "INVALID_ARGUMENT", 400, 2),
+    "too_large": _code("the event does not fit into one journal entry", "INVALID_ARGUMENT", 413, 2),
+    "contradiction": _code("two fields of the request exclude each other", "INVALID_ARGUMENT", 400, 2),
+    "not_yours": _code("this sender may not propose this event", "PERMISSION_DENIED", 403, 3),
+    "key_mismatch": _code("the id is bound to another key", "PERMISSION_DENIED", 403, 3),
+    "config": _code("a setting is wrong", "INVALID_ARGUMENT", 400, 2),
+    # Who is asking.
+    "unknown_run": _code("there is no such run here", "NOT_FOUND", 404, 4),
+    "unknown_member": _code("nobody of that id has joined", "NOT_FOUND", 404, 4),
+    "superseded": _code("a newer incarnation of this member has joined", "ABORTED", 409, 5),
+    "stale_join": _code("the id moved on since the joiner looked", "ABORTED", 409, 5),
+    "member_gone": _code("this incarnation was lost or has left", "FAILED_PRECONDITION", 409, 5),
+    "roster_full": _code("too many ids have ever joined this run", "RESOURCE_EXHAUSTED", 429, 6),
+    # The conversation.
+    "sequence_gap": _code("a command before this one is missing", "FAILED_PRECONDITION", 409, 5),
+    "answer_forgotten": _code("the sender has moved on; the old answer is gone", "OUT_OF_RANGE", 410, 5),
+    "overloaded": _code("the queue of this run is full", "RESOURCE_EXHAUSTED", 429, 6),
+    "not_serving": _code("this host does not serve the run", "UNAVAILABLE", 503, 7),
+    "stale_token": _code("the token is older than the run's generation", "ABORTED", 409, 5),
+    # The run.
+    "run_exists": _code("a run of that name exists", "ALREADY_EXISTS", 409, 5),
+    "run_closed": _code("the run is over", "FAILED_PRECONDITION", 409, 5),
+    "stale_term": _code("a newer host serves the run", "ABORTED", 409, 7),
+    "unknown_duty": _code("no such duty is open", "NOT_FOUND", 404, 4),
+    "unknown_rules": _code("the run was created under rules this host does not have", "UNIMPLEMENTED", 501, 8),
+    # Workers and barriers.
+    "unknown_worker": _code("no such worker", "NOT_FOUND", 404, 4),
+    "fleet_full": _code("the fleet has as many workers as it may have", "RESOURCE_EXHAUSTED", 429, 6),
+    "wrong_state": _code("the worker is not in a state that allows this", "FAILED_PRECONDITION", 409, 5),
+    "barrier_early": _code("a barrier may not open before all have arrived", "FAILED_PRECONDITION", 409, 5),
+    "barrier_settled": _code("this generation of the barrier is settled already", "FAILED_PRECONDITION", 409, 5),
+    "barrier_unknown": _code("this generation of the barrier does not exist yet", "NOT_FOUND", 404, 4),
+    "barrier_forgotten": _code("this generation of the barrier is too long ago", "OUT_OF_RANGE", 410, 5),
+    "barriers_full": _code("the run has as many barriers as it may have", "RESOURCE_EXHAUSTED", 429, 6),
+    # The world.
+    "outcome_unknown": _code("the append may or may not have happened", "UNKNOWN", 500, 9),
+    "journal_full": _code("no room to write", "RESOURCE_EXHAUSTED", 507, 9),
+    "journal_busy": _code("another writer holds the store", "UNAVAILABLE", 503, 9),
+    "journal_broken": _code("a write or fsync failed", "INTERNAL", 500, 9),
+    "journal_corrupt": _code("the journal's bytes are not those that were written", "DATA_LOSS", 500, 10),
+    "journal_newer": _code("the journal was written by a newer Quorate", "UNIMPLEMENTED", 501, 8),
+    "journal_gap": _code("the entry before this one is missing", "FAILED_PRECONDITION", 409, 9),
+    "entries_gone": _code("the entries were compacted and deleted", "OUT_OF_RANGE", 410, 4),
+    # Us.
+    "bug": _code("Quorate contradicts itself", "INTERNAL", 500, 70),
+    "fold_diverged": _code("the same journal gave another state", "INTERNAL", 500, 70),
+}
+
+
+class QuorateError(Exception):
+    """The root. ``code`` is a key of the catalog."""
+
+    code = "bug"
+
+
+class Bug(QuorateError):
+    code = "bug"
+
+
+class FoldDiverged(Bug):
+    code = "fold_diverged"
+
+
+class ConfigError(QuorateError):
+    """A setting that cannot be used. All three parts are shown: which, what it was, what would do."""
+
+    code = "config"
+
+    def __init__(self, field: str, value: Any, fix: str) -> None:
+        super().__init__(f"{field} = {value!r}: {fix}")
+        self.field = field
+        self.value = value
+        self.fix = fix
+
+
+class ProtocolError(QuorateError):
+    code = "malformed"
+
+
+class Refused(ProtocolError):
+    def __init__(self, refusal: Refusal) -> None:
+        super().__init__(str(refusal))
+        self.refusal = refusal
+        self.code = refusal.code
+
+
+class WorldError(QuorateError):
+    code = "journal_broken"
+
+
+class JournalError(WorldError):
+    code = "journal_broken"
+
+
+class OutcomeUnknown(JournalError):
+    code = "outcome_unknown"
+
+
+class JournalFull(JournalError):
+    code = "journal_full"
+
+
+class JournalBusy(JournalError):
+    code = "journal_busy"
+
+
+class JournalBroken(JournalError):
+    code = "journal_broken"
+
+
+class JournalCorrupt(JournalError):
+    """Names what is damaged: run, entry number, byte offset in ``where``, and what is wrong there."""
+
+    code = "journal_corrupt"
+
+    def __init__(self, run: str, entry: int, offset: int, what: str, where: str = "") -> None:
+        place = f" of {where}" if where else ""
+        super().__init__(f"run {run!r}: entry {entry} at offset {offset}{place}: {what}")
+        self.run = run
+        self.entry = entry
+        self.offset = offset
+        self.what = what
+        self.where = where
+
+
+class JournalNewer(JournalError):
+    code = "journal_newer"
+
+
+class JournalGap(JournalError):
+    code = "journal_gap"
+
+    def __init__(self, run: str, entry: int, last: int) -> None:
+        super().__init__(f"run {run!r}: entry {entry} cannot follow entry {last}")
+        self.run = run
+        self.entry = entry
+        self.last = last
+
+
+class EntriesGone(JournalError):
+    code = "entries_gone"
+
+    def __init__(self, run: str, first: int, available: int) -> None:
+        super().__init__(f"run {run!r}: entry {first} was deleted by retention; the journal begins at {available}")
+        self.run = run
+        self.first = first
+        self.available = available

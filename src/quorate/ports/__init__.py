@@ -1,0 +1,38 @@
+"""What the outside must provide, as Protocols. Adapters live in ``stores``; the suite that every adapter must pass is
+``quorate.testing``.
+
+All calls block and are safe from several threads; a shell that must not block runs them on a thread of its own. That
+keeps one contract for a file, a key-value server and a dictionary, and lets the command line use them as they are.
+"""
+
+from quorate.ports.journal import (
+    MAX_ENTRY_BYTES,
+    MAX_RUN_NAME_BYTES,
+    Append,
+    Appended,
+    Conflict,
+    Journal,
+    Outcome,
+    Saved,
+    Segment,
+)
+from quorate.ports.mailbox import MAX_LETTER_BYTES, Letter, Mailbox
+from quorate.ports.pulse import MAX_NOTE_BYTES, Beat, Pulse
+
+__all__ = [
+    "MAX_ENTRY_BYTES",
+    "MAX_LETTER_BYTES",
+    "MAX_NOTE_BYTES",
+    "MAX_RUN_NAME_BYTES",
+    "Append",
+    "Appended",
+    "Beat",
+    "Conflict",
+    "Journal",
+    "Letter",
+    "Mailbox",
+    "Outcome",
+    "Pulse",
+    "Saved",
+    "Segment",
+]
