@@ -7,7 +7,7 @@ with 32 bytes, from the standard library, because the core imports nothing else.
 from __future__ import annotations
 
 from hashlib import blake2b
-from typing import Any, Final, TypeVar
+from typing import Any, Final, Generic, TypeVar, get_args
 
 import msgspec
 
@@ -18,6 +18,8 @@ NO_DIGEST: Final = bytes(DIGEST_BYTES)
 """What the first entry of a journal names as its predecessor."""
 
 MICROSECONDS: Final = 1_000_000
+MAX_WHY: Final = 512
+"""Characters of a decoding error that are repeated: it may quote the whole value, and refusals are kept."""
 
 T = TypeVar("T")
 
@@ -52,21 +54,49 @@ def said_s(microseconds: int) -> str:
     return f"{microseconds / MICROSECONDS / 60:.0f} min"
 
 
-def malformed(error: Exception, what: str) -> Refusal:
-    """A decoding error as a refusal that names the field: msgspec says where, as a path such as ``$.step``."""
+def malformed(error: Exception, what: str, types: Any = None, payload: bytes | msgspec.Raw = b"") -> Refusal:
+    """A decoding error as a refusal that names the field.
+
+    msgspec says where as a path. Structs are written as arrays, so that the path begins with a position; which field
+    that is depends on the struct, which is looked up by the tag in ``payload`` among ``types``.
+    """
     text = str(error)
-    _, found, path = text.rpartition("`")[0].rpartition("`")
-    field = path.removeprefix("$").removeprefix(".") if found else ""
-    place = f"{what}.{field}" if field else what
-    return Refusal("malformed", f"{place}: {text}", "send the field as the protocol describes it")
+    path = text.rpartition("`")[0].rpartition("`")[2]
+    place = what
+    if path.startswith("$"):
+        place = _named(what, path[1:], types, payload)[:MAX_WHY]
+    return Refusal("malformed", f"{place}: {text[:MAX_WHY]}", "send the field as the protocol describes it")
 
 
-def decode(decoder: msgspec.msgpack.Decoder[T], payload: bytes | msgspec.Raw, what: str) -> T | Refusal:
-    """Decode what came from outside: never raises, names the field that is wrong."""
+def _named(what: str, path: str, types: Any, payload: bytes | msgspec.Raw) -> str:
+    position = path[1 : path.find("]")] if path.startswith("[") else ""
+    if not position.isdigit():
+        return what + path
     try:
-        return decoder.decode(payload)
-    except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as error:
-        return malformed(error, what)
+        tag = msgspec.msgpack.decode(payload)[0]
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError, TypeError, IndexError, KeyError):
+        return what + path
+    for struct in get_args(types) or (types,):
+        fields: tuple[str, ...] = getattr(struct, "__struct_fields__", ())
+        config = getattr(struct, "__struct_config__", None)
+        if config is not None and config.tag == tag and 0 < int(position) <= len(fields):
+            return f"{what}.{fields[int(position) - 1]}{path[path.find(']') + 1 :]}"
+    return what + path
+
+
+class Reader(Generic[T]):
+    """Decodes what came from outside: never raises, names the field that is wrong."""
+
+    def __init__(self, types: Any, what: str) -> None:
+        self._types = types
+        self._what = what
+        self._decoder: msgspec.msgpack.Decoder[T] = msgspec.msgpack.Decoder(types)
+
+    def read(self, payload: bytes | msgspec.Raw) -> T | Refusal:
+        try:
+            return self._decoder.decode(payload)
+        except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as error:
+            return malformed(error, self._what, self._types, payload)
 
 
 def builtins(value: Any) -> Any:

@@ -12,7 +12,7 @@ from typing import Any, Final
 import msgspec
 
 from quorate.core.batch import Batch, Full
-from quorate.core.codec import decode
+from quorate.core.codec import Reader
 from quorate.core.errors import Bug, Refusal
 from quorate.core.journal import CommandRefused, DutyDone
 from quorate.core.machine import Collector, Event, Explanation
@@ -38,8 +38,10 @@ class Desk:
         self.run = run
         self.collector: Collector = run.kind.collector(run.machine, now_us)
         self.peers: dict[str, Peer] = {}
-        self._events: msgspec.msgpack.Decoder[Any] = msgspec.msgpack.Decoder(run.kind.events)
-        self._signals: msgspec.msgpack.Decoder[Any] = msgspec.msgpack.Decoder(run.kind.signals)
+        self.unsettled = False
+        """Something may be due that the last entry had no room for: settle again as soon as it is written."""
+        self._events: Reader[Event] = Reader(run.kind.events, "event")
+        self._signals: Reader[Any] = Reader(run.kind.signals, "signal")
 
     # -- deciding ---------------------------------------------------------------------------------------------------
 
@@ -58,7 +60,7 @@ class Desk:
 
     def _call(self, peer: Peer, call: Call, batch: Batch) -> Full | None:
         cause = call.cause
-        event: Event | Refusal = decode(self._events, call.event, "event")
+        event = self._events.read(call.event)
         joins = not isinstance(event, Refusal) and event.joins
         decided = event if isinstance(event, Refusal) else batch.decide(cause, event)
         if isinstance(decided, Refusal) and not joins:
@@ -77,20 +79,21 @@ class Desk:
         return refusal if isinstance(decided, Refusal) else decided
 
     def _sign(self, waiting: Waiting, sign: Sign, batch: Batch) -> None:
-        signal = decode(self._signals, sign.signal, "signal")
+        signal = self._signals.read(sign.signal)
         if isinstance(signal, Refusal):
-            batch.replies.append((waiting.peer, Declined("", "signal", signal)))
+            batch.replies.append((waiting.peer, Declined("", 0, "signal", signal)))
             return
         heard = self.collector.hear(signal, self.run.machine, waiting.came_us)
         if isinstance(heard, Refusal):
-            batch.replies.append((waiting.peer, Declined(signal.member, signal.topic(), heard)))
+            batch.replies.append((waiting.peer, Declined(signal.member, signal.incarnation, signal.topic(), heard)))
             return
         self.peers[signal.member] = waiting.peer
         if heard is not None:
-            batch.replies.append((waiting.peer, Told(signal.member, signal.topic(), heard)))
+            batch.replies.append((waiting.peer, Told(signal.member, signal.incarnation, signal.topic(), heard)))
 
     def settle(self, batch: Batch, now_us: int) -> None:
-        """What follows from the signals, and from what has just been decided: all in this entry."""
+        """What follows from the signals, and from what has just been decided: all in this entry, if it has room."""
+        self.unsettled = True
         for _ in range(SETTLING_ROUNDS):
             events = self.collector.due(self.run.machine, now_us)
             for event in events:
@@ -102,23 +105,22 @@ class Desk:
                         f"run {self.run.head.run!r}: the collector proposed {event}, which was answered {decided}"
                     )
             if not events:
+                self.unsettled = False
                 return
 
     # -- reading out ------------------------------------------------------------------------------------------------
 
     def publish(self, batch: Batch) -> list[Action]:
-        machine = self.run.machine
         out: list[Action] = [Send(peer, message) for peer, message in batch.replies]
         for peer, member in batch.joined:
             before = self.peers.get(member)
             if before is not None and before != peer:
-                out.append(Send(before, Told(member, "standing", machine.look("standing", member))))
+                out.append(Send(before, self._told(member, "standing")))
             self.peers[member] = peer
-        for view in batch.views:
-            for member in view.to:
-                reached = self.peers.get(member)
-                if reached is not None:
-                    out.append(Send(reached, Told(member, view.topic, machine.look(view.topic, member))))
+        for topic, member in dict.fromkeys((view.topic, member) for view in batch.views for member in view.to):
+            reached = self.peers.get(member)
+            if reached is not None:
+                out.append(Send(reached, self._told(member, topic)))
         for peer, hello in batch.hellos:
             out.extend(self._welcome(peer, hello))
         out.extend(Perform(duty) for duty in batch.duties)
@@ -133,8 +135,11 @@ class Desk:
             return out
         if hello.incarnation == current:
             self.peers[hello.member] = peer
-        views = [(topic, machine.look(topic, hello.member)) for topic in machine.topics(hello.member)]
-        return out + [Send(peer, Told(hello.member, topic, view)) for topic, view in views]
+        return out + [Send(peer, self._told(hello.member, topic)) for topic in machine.topics(hello.member)]
+
+    def _told(self, member: str, topic: str) -> Told:
+        machine = self.run.machine
+        return Told(member, machine.incarnation_of(member), topic, machine.look(topic, member))
 
     def gone(self, peer: Peer) -> None:
         for member in [member for member, reached in self.peers.items() if reached == peer]:

@@ -29,6 +29,8 @@ class Verdict(msgspec.Struct, frozen=True):
 class Seen(msgspec.Struct):
     seq: int
     moved_us: int
+    queued_us: int
+    """Of its one live element of the heap; any other is a leftover of an earlier watch."""
 
 
 class Detector:
@@ -46,11 +48,14 @@ class Detector:
         self._seen: dict[str, Seen] = {}
         self._heap: list[tuple[int, str]] = []
         self._looked_us = now_us
+        self.stalled_us = 0
+        """For how long this observer had stood still before its last look; 0 if it had not."""
 
     def watch(self, who: str, now_us: int) -> None:
         """Begin, or begin afresh with any sequence number."""
-        self._seen[who] = Seen(-1, now_us)
-        heappush(self._heap, (now_us + self.timeout_us, who))
+        due_us = now_us + self.timeout_us
+        self._seen[who] = Seen(-1, now_us, due_us)
+        heappush(self._heap, (due_us, who))
 
     def drop(self, who: str) -> None:
         self._seen.pop(who, None)
@@ -61,7 +66,7 @@ class Detector:
         if seen is None or seq <= seen.seq:
             return False
         seen.seq = seq
-        seen.moved_us = now_us
+        seen.moved_us = max(seen.moved_us, now_us)
         return True
 
     def touch(self, who: str, now_us: int) -> None:
@@ -71,25 +76,28 @@ class Detector:
             seen.moved_us = max(seen.moved_us, now_us)
 
     def look(self, now_us: int) -> list[Verdict]:
-        """Who is overdue. They stay watched, and are named again, until they are dropped."""
-        stalled_us = now_us - self._looked_us
+        """Who is overdue. They stay watched, and are named again after an eighth of the time-out, until they are
+        dropped: whoever asks every moment must not be told every moment."""
+        since_us = now_us - self._looked_us
         self._looked_us = now_us
-        if stalled_us > self.timeout_us // 2:
+        self.stalled_us = since_us if since_us > self.timeout_us // 2 else 0
+        if self.stalled_us:
             self.restart(now_us)
             return []
         verdicts: list[Verdict] = []
         again: list[tuple[int, str]] = []
         while self._heap and self._heap[0][0] <= now_us:
-            _, who = heappop(self._heap)
+            queued_us, who = heappop(self._heap)
             seen = self._seen.get(who)
-            if seen is None:
+            if seen is None or seen.queued_us != queued_us:
                 continue
             due_us = seen.moved_us + self.timeout_us
             if due_us <= now_us:
                 silent_us = now_us - seen.moved_us
                 why = f"no sign of life for {said_s(silent_us)}; {said_s(self.timeout_us)} are allowed"
                 verdicts.append(Verdict(who, silent_us, why))
-                due_us = now_us + 1
+                due_us = now_us + self.timeout_us // 8 + 1
+            seen.queued_us = due_us
             again.append((due_us, who))
         for element in again:
             heappush(self._heap, element)
@@ -97,9 +105,11 @@ class Detector:
 
     def restart(self, now_us: int) -> None:
         """Everyone gets the whole time-out again. Sequence numbers stay."""
+        due_us = now_us + self.timeout_us
         for seen in self._seen.values():
             seen.moved_us = now_us
-        self._heap = [(now_us + self.timeout_us, who) for who in self._seen]
+            seen.queued_us = due_us
+        self._heap = [(due_us, who) for who in self._seen]
         heapify(self._heap)
 
     def silent_us(self, who: str, now_us: int) -> int | None:

@@ -34,11 +34,11 @@ from quorate.core.codec import digest
 from quorate.core.desk import Desk, Waiting
 from quorate.core.detector import Detector
 from quorate.core.dice import SEED_BYTES
-from quorate.core.errors import Bug, QuorateError, Refusal
+from quorate.core.errors import Bug, ConfigError, QuorateError, Refusal
 from quorate.core.journal import NONCE_BYTES, STATE_DIGEST_EVERY, HostTook, chain_seed
 from quorate.core.machine import Explanation
 from quorate.core.messages import Answered, Call, Declined, Hello, Moved, Sign, ToMember
-from quorate.core.run import Decided, Kinds, Run, fold
+from quorate.core.run import Decided, Kinds, Run, fold, readable
 from quorate.core.shell import (
     Action,
     Asked,
@@ -100,6 +100,8 @@ class Host:
     the shell, new in every life of the process."""
 
     def __init__(self, run: str, name: str, address: str, secret: bytes, kinds: Kinds, limits: Limits | None = None):
+        """Raises ConfigError for a name or address that the journal cannot hold."""
+        readable(HostTook(1, name, address), "host")
         self.run_name = run
         self.name = name
         self.address = address
@@ -113,6 +115,7 @@ class Host:
         self._drawn = 0
         self._writer = Writer(run, self.limits.retry_us, self.limits.max_tries)
         self._inbox: deque[Waiting] = deque()
+        self._served: tuple[Peer, ...] = ()
         self._asked: list[Peer] = []
         self._take_when_loaded = False
         self._term = 0
@@ -136,6 +139,8 @@ class Host:
             self._pump()
         elif isinstance(report, Received):
             self._send(report.peer, Moved(self.run_name, 0, ""))
+        elif isinstance(report, Asked):
+            self._out.append(Explained(report.peer, self._stopped_because()))
         out, self._out = self._out, []
         return out
 
@@ -149,6 +154,10 @@ class Host:
         elif self.desk is not None:
             times.append(self.desk.collector.wake_us())
         return min((time for time in times if time is not None), default=None)
+
+    def quiet(self) -> bool:
+        """Whether the run is as the journal says, with nothing applied that is not written."""
+        return self.run is not None and self._writer.flight is None
 
     # -- reading the journal ----------------------------------------------------------------------------------------
 
@@ -166,6 +175,7 @@ class Host:
             return
         self._adopt(run)
         if self._take_when_loaded and run is not None:
+            self._take_when_loaded = False
             self._on_take(Take())
 
     def _adopt(self, run: Run | None) -> None:
@@ -173,6 +183,7 @@ class Host:
         self.run = run
         if run is None:
             self.phase = Phase.FOLLOWING
+            self._send_on(self._moved())
             return
         self._anchor_us = (run.head.at_us, self._now_us)
         if self._term and (run.head.term, run.head.host) == (self._term, self.name):
@@ -183,15 +194,25 @@ class Host:
     def _follow(self, run: Run) -> None:
         """Somebody else serves, or nobody does: send everyone on, and watch whether that host lives."""
         self.phase = Phase.FOLLOWING
-        self.desk = None
+        self._leave_desk()
         self._term = 0
         self._beat_us = None
         self._rival = Detector(self.limits.takeover_us, self._now_us)
         self._rival.watch(pulse_key(run.head.host, run.head.term), self._now_us)
-        for waiting in self._inbox:
-            if not isinstance(waiting.what, DutyFinished):
-                self._send(waiting.peer, self._moved())
+        self._send_on(self._moved())
+
+    def _leave_desk(self) -> None:
+        if self.desk is not None:
+            self._served = tuple(dict.fromkeys(self.desk.peers.values()))
+        self.desk = None
+
+    def _send_on(self, moved: Moved) -> None:
+        """Whoever waits here, or was served here, must ask somewhere else."""
+        waiting = (waiting.peer for waiting in self._inbox if not isinstance(waiting.what, DutyFinished))
+        for peer in dict.fromkeys((*waiting, *self._served)):
+            self._send(peer, moved)
         self._inbox.clear()
+        self._served = ()
 
     def _on_followed(self, report: Followed) -> None:
         """Somebody's entries. While an entry of our own is under way they are not needed: its fate tells."""
@@ -219,8 +240,9 @@ class Host:
         """What was applied but not written must leave no trace: fold again from what the store has."""
         self.phase = Phase.LOADING
         self.run = None
-        self.desk = None
+        self._leave_desk()
         self._rival = None
+        self._answer_asked(Explanation("the journal is being read"))
         self._out.append(Load())
 
     # -- who serves -------------------------------------------------------------------------------------------------
@@ -229,6 +251,8 @@ class Host:
         """Raises ConfigError or UnknownRules if such a run cannot be; nothing has changed then."""
         if self.run is not None or self._writer.flight is not None:
             raise Bug(f"run {self.run_name!r} exists: create is for a journal without entries")
+        if report.created.run != self.run_name:
+            raise ConfigError("run", report.created.run, f"this host holds the journal of {self.run_name!r}")
         run = Run.create(self.kinds, report.created)
         self.run = run
         self.phase = Phase.TAKING
@@ -245,6 +269,7 @@ class Host:
             self._take(self._open(self.run))
 
     def _take(self, batch: Batch) -> None:
+        self._rival = None
         self._take_when_loaded = False
         took = HostTook(batch.run.head.term + 1, self.name, self.address)
         if not isinstance(batch.decide(None, took), Decided):
@@ -255,6 +280,7 @@ class Host:
         """Detectors and collectors start afresh, duties are issued again."""
         self.phase = Phase.SERVING
         self.desk = Desk(run, self._now_us)
+        self._served = ()
         self._term = run.head.term
         self._rival = None
         self._beats = 0
@@ -287,9 +313,9 @@ class Host:
             case Call(cause=cause):
                 self._send(report.peer, Answered(cause, refusal))
             case Hello(member=member):
-                self._send(report.peer, Declined(member, "hello", refusal))
+                self._send(report.peer, Declined(member, report.message.incarnation, "hello", refusal))
             case Sign():
-                self._send(report.peer, Declined("", "signal", refusal))
+                self._send(report.peer, Declined("", 0, "signal", refusal))
 
     def _on_duty_finished(self, report: DutyFinished) -> None:
         if self.phase in (Phase.SERVING, Phase.LOADING):
@@ -309,11 +335,16 @@ class Host:
 
     def _pump(self) -> None:
         """Decide what there is to decide, until an entry is on its way or nothing is left."""
-        while self.desk is not None and self._writer.flight is None:
-            due_us = self.desk.collector.wake_us()
-            if not self._inbox and (due_us is None or due_us > self._now_us):
-                break
+        more = self._has_work()
+        while more and self.desk is not None and self._writer.flight is None:
             self._decide(self.desk)
+            more = bool(self._inbox)
+
+    def _has_work(self) -> bool:
+        if self.desk is None:
+            return False
+        due_us = self.desk.collector.wake_us()
+        return bool(self._inbox) or self.desk.unsettled or (due_us is not None and due_us <= self._now_us)
 
     def _decide(self, desk: Desk) -> None:
         batch = self._open(desk.run)
@@ -350,6 +381,7 @@ class Host:
         self._out.append(self._writer.launch(batch, self.name, nonce, self._now_us))
 
     def _on_store(self, report: Answer) -> None:
+        under_way = self._writer.flight
         match self._writer.answered(report, self._now_us):
             case Landed(flight=flight):
                 self._landed(flight)
@@ -357,6 +389,8 @@ class Host:
                 self._inbox.extendleft(reversed(flight.batch.items))
                 self._reload()
             case Failed(code=code, why=why):
+                if under_way is not None:
+                    self._inbox.extendleft(reversed(under_way.batch.items))
                 self._stop(code, why)
             case None:
                 pass
@@ -403,8 +437,8 @@ class Host:
         elif self.phase is Phase.LOADING:
             self._answer_asked(Explanation("the journal is being read"))
         else:
-            whom = "nobody yet" if self.run is None or not self.run.head.host else self.run.head.host
-            self._answer_asked(Explanation(f"this host does not serve the run; {whom} does"))
+            serves = "nobody does yet" if self.run is None or not self.run.head.host else f"{self.run.head.host} does"
+            self._answer_asked(Explanation(f"this host does not serve the run; {serves}"))
 
     def _answer_asked(self, explanation: Explanation) -> None:
         self._out.extend(Explained(peer, explanation) for peer in self._asked)
@@ -413,11 +447,15 @@ class Host:
     def _stop(self, code: str, why: str) -> None:
         self.phase = Phase.STOPPED
         self.stopped = Stop(code, why)
-        self.desk = None
+        self._leave_desk()
         self._beat_us = None
         self._rival = None
-        self._answer_asked(Explanation(f"this host has stopped: {why}"))
+        self._send_on(Moved(self.run_name, 0, ""))
+        self._answer_asked(self._stopped_because())
         self._out.append(self.stopped)
+
+    def _stopped_because(self) -> Explanation:
+        return Explanation(f"this host has stopped: {self.stopped.why if self.stopped else ''}")
 
 
 def pulse_key(host: str, term: int) -> str:

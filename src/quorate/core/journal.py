@@ -98,7 +98,7 @@ def decode_entry(payload: bytes, run: str, n: int) -> Entry:
     """The entry, which must be number ``n`` of ``run``. Raises JournalCorrupt or JournalNewer, naming it."""
     try:
         entry = _entry.decode(payload)
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+    except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as error:
         _raise_if_newer(payload, run, n)
         raise JournalCorrupt(run, n, 0, f"cannot be decoded: {error}", "the entry") from None
     if entry.format != FORMAT:
@@ -114,7 +114,7 @@ def decode_entry(payload: bytes, run: str, n: int) -> Entry:
 def _raise_if_newer(payload: bytes, run: str, n: int) -> None:
     try:
         envelope = _envelope.decode(payload)
-    except (msgspec.DecodeError, UnicodeDecodeError):
+    except (msgspec.DecodeError, RecursionError, UnicodeDecodeError):
         return
     if envelope.format > FORMAT:
         raise JournalNewer(
@@ -146,6 +146,6 @@ def decode_created(entry: Entry) -> RunCreated:
     try:
         first = _raws.decode(entry.events)[:1]
         ((_, created),) = _created.decode(encode(first))
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+    except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as error:
         raise JournalCorrupt(entry.run, entry.n, 0, f"does not create a run: {error}", "the entry") from None
     return created

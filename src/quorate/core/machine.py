@@ -72,7 +72,7 @@ class Signal(msgspec.Struct, frozen=True, array_like=True):
 
     def topic(self) -> str:
         """What an answer to it is about."""
-        return type(self).__name__
+        return str(self.__struct_config__.tag)
 
 
 class View(msgspec.Struct, frozen=True):

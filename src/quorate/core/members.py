@@ -5,7 +5,7 @@ id is a new one. The newest wins; an older one is *superseded*, is told so, and 
 
 Joining is a compare-and-set on the incarnation. The joiner says which life it means to follow (``supersedes``, 0 if it
 knows of none), so a join that was delayed in the network for an hour cannot displace the life that came after it. It
-also carries a ``nonce`` drawn once per process: the same join sent twice is recognised and answered alike.
+also carries a ``nonce`` drawn once per life: the same join sent twice is recognised and answered alike.
 
 The first join binds the id to a key. A door proves that the joiner holds it before it proposes the join; the fold
 compares, so that no host can bind an id anew.

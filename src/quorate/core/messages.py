@@ -14,7 +14,7 @@ from typing import Any, Final
 import msgspec
 from msgspec import Raw
 
-from quorate.core.codec import decode
+from quorate.core.codec import Reader
 from quorate.core.errors import Refusal
 from quorate.core.journal import RunName
 from quorate.core.members import Answer, Cause, Counter, MemberId
@@ -59,14 +59,17 @@ class Declined(msgspec.Struct, frozen=True, array_like=True, tag="declined"):
     """A signal was not taken in."""
 
     member: str
+    incarnation: int
     topic: str
     refusal: Refusal
 
 
 class Told(msgspec.Struct, frozen=True, array_like=True, tag="told"):
-    """``topic`` looks like this to the member now."""
+    """``topic`` looks like this to the member now. Meant for one life of it: a message that was long under way must
+    not be taken for news by the next."""
 
     member: str
+    incarnation: int
     topic: str
     value: Any
 
@@ -82,8 +85,8 @@ class Moved(msgspec.Struct, frozen=True, array_like=True, tag="moved"):
 ToHost = Hello | Call | Sign
 ToMember = Welcome | Answered | Declined | Told | Moved
 
-_to_host = msgspec.msgpack.Decoder(ToHost)
-_to_member = msgspec.msgpack.Decoder(ToMember)
+_to_host: Reader[ToHost] = Reader(ToHost, "message")
+_to_member: Reader[ToMember] = Reader(ToMember, "message")
 
 
 def decode_to_host(payload: bytes) -> ToHost | Refusal:
@@ -91,8 +94,8 @@ def decode_to_host(payload: bytes) -> ToHost | Refusal:
     if len(payload) > MAX_MESSAGE_BYTES:
         why = f"message of {len(payload)} bytes; at most {MAX_MESSAGE_BYTES} are taken"
         return Refusal("too_large", why, "split it")
-    return decode(_to_host, payload, "message")
+    return _to_host.read(payload)
 
 
 def decode_to_member(payload: bytes) -> ToMember | Refusal:
-    return decode(_to_member, payload, "message")
+    return _to_member.read(payload)

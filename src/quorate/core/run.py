@@ -15,11 +15,12 @@ Decided here, and nowhere else:
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any, Final
 
 import msgspec
 
-from quorate.core.codec import NO_DIGEST, digest
+from quorate.core.codec import NO_DIGEST, digest, encode
 from quorate.core.dice import Cup
 from quorate.core.errors import Bug, ConfigError, FoldDiverged, JournalCorrupt, QuorateError, Refusal
 from quorate.core.journal import (
@@ -69,6 +70,9 @@ class Kinds:
             raise ConfigError("kind", name, f"choose one of: {known}")
         return self._kinds[name, max(versions)]
 
+    def __iter__(self) -> Iterator[Kind]:
+        return iter(self._kinds.values())
+
     def decoder(self, kind: Kind) -> msgspec.msgpack.Decoder[Any]:
         return self._decoders[kind.name, kind.rules]
 
@@ -110,11 +114,12 @@ class Run:
     def create(cls, kinds: Kinds, created: RunCreated) -> Run:
         """An empty run. Raises ConfigError for a configuration the kind cannot use, UnknownRules for unknown rules."""
         kind = kinds.get(created.kind, created.rules)
+        readable(created, "run")
         try:
             config = msgspec.convert(created.config, kind.config)
         except msgspec.ValidationError as error:
-            path = str(error).rpartition("`")[0].rpartition("`")[2].removeprefix("$.")
-            raise ConfigError(path or "config", created.config, str(error)) from None
+            field = str(error).rpartition("`")[0].rpartition("`")[2].removeprefix("$").removeprefix(".")
+            raise ConfigError(field or "config", created.config.get(field, created.config), str(error)) from None
         kind.check_config(config)
         head = Head(created.run, created.kind, created.rules, created.config, created.seeding, created.label)
         return cls(kind, kinds, head, Roster(MAX_KNOWN_MEMBERS), {}, kind.create(config))
@@ -245,7 +250,7 @@ class Run:
             )
         try:
             recorded: list[tuple[Cause | None, Event]] = self._decoder.decode(entry.events)
-        except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as error:
             raise JournalCorrupt(head.run, entry.n, 0, f"events cannot be decoded: {error}", "the entry") from None
         self._check_term(entry, recorded)
         return recorded
@@ -310,6 +315,14 @@ def fold(kinds: Kinds, run: str, payloads: list[bytes], base: Run | None = None)
             current = Run.create(kinds, decode_created(decode_entry(payload, run, 1)))
         current.extend(payload)
     return current
+
+
+def readable(event: Event, what: str) -> None:
+    """What was made here is not checked by decoding it; what nobody could decode again must not be written."""
+    try:
+        msgspec.msgpack.decode(encode(event), type=type(event))
+    except msgspec.ValidationError as error:
+        raise ConfigError(what, event, str(error)) from None
 
 
 def duty_name(entry: int, index: int) -> str:

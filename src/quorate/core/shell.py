@@ -71,6 +71,7 @@ class Delayed(msgspec.Struct, frozen=True):
 
     nonce: bytes
     why: str
+    code: str = "journal_full"
 
 
 class Broken(msgspec.Struct, frozen=True):

@@ -65,6 +65,8 @@ def unpack(run: str, n: int, root: bytes, pages: dict[bytes, bytes]) -> dict[str
     sections: dict[str, Any] = {}
     for name, section in decoded.sections.items():
         parts = [_page(run, n, name, named, pages) for named in section.pages]
+        if section.table and not all(isinstance(part, list) for part in parts):
+            raise JournalCorrupt(run, n, 0, "a page is no part of a table", f"the snapshot's section {name!r}")
         sections[name] = [row for part in parts for row in part] if section.table else parts[0]
     return sections
 
@@ -77,6 +79,11 @@ def _decode_root(run: str, n: int, root: bytes) -> Root:
         raise JournalCorrupt(run, n, 0, f"cannot be decoded: {error}", where) from None
     if decoded.format > FORMAT:
         raise JournalNewer(f"run {run!r}: snapshot {n} has format {decoded.format}, this Quorate reads up to {FORMAT}")
+    if decoded.format != FORMAT:
+        raise JournalCorrupt(run, n, 0, f"format {decoded.format} does not exist", where)
+    for name, section in decoded.sections.items():
+        if not section.table and len(section.pages) != 1:
+            raise JournalCorrupt(run, n, 0, f"section {name!r} is one page and names {len(section.pages)}", where)
     if (decoded.run, decoded.n) != (run, n):
         raise JournalCorrupt(run, n, 0, f"belongs to entry {decoded.n} of run {decoded.run!r}", where)
     return decoded

@@ -84,10 +84,10 @@ class Writer:
                 return self._compare(flight, payload)
             case Unknown():
                 why = "it is unknown whether it was written"
-                return self._tired(flight, why) or ReadEntry(flight.entry.n)
-            case Delayed(why=why):
+                return self._tired(flight, why, "outcome_unknown") or ReadEntry(flight.entry.n)
+            case Delayed(why=why, code=code):
                 flight.retry_us = now_us + self._retry_us
-                return self._tired(flight, why)
+                return self._tired(flight, why, code)
 
     def due(self, now_us: int) -> Append | None:
         """The next try, when its time has come."""
@@ -115,13 +115,13 @@ class Writer:
             return self._ended(Failed(error.code, str(error)))
         return self._ended(Landed(flight) if there.nonce == flight.entry.nonce else Lost(flight))
 
-    def _tired(self, flight: Flight, why: str) -> Failed | None:
+    def _tired(self, flight: Flight, why: str, code: str) -> Failed | None:
         flight.tries += 1
         flight.why = why
         if flight.tries <= self._max_tries:
             return None
         sentence = f"entry {flight.entry.n} could not be written in {self._max_tries} tries: {why}"
-        failed = Failed("journal_broken", sentence)
+        failed = Failed(code, sentence)
         self._ended(failed)
         return failed
 

@@ -79,8 +79,9 @@ class Journal(Protocol):
         Several wishes for one run may follow each other (n, n+1, ...). Once one of them is lost, the later ones of that
         run are not written either: they were decided on top of an entry that does not exist. Wishes for other runs
         are not touched by that. A wish whose predecessor is neither there nor wished for raises ``JournalGap``, one
-        for an entry that retention has deleted raises ``EntriesGone``, and nothing at all is written. Raises ``OutcomeUnknown`` if the wishes may or may not be there, ``JournalFull`` or
-        ``JournalBusy`` if certainly none is, ``JournalBroken`` if this process must stop writing.
+        for an entry that retention has deleted raises ``EntriesGone``, and then nothing at all is written. Raises
+        ``OutcomeUnknown`` if the wishes may or may not be there, ``JournalFull`` or ``JournalBusy`` if certainly none
+        is, ``JournalBroken`` if this process must stop writing.
         """
 
     def last(self, run: str) -> int:

@@ -12,6 +12,7 @@ import msgspec
 
 MAX_LETTER_BYTES = 512 * 1024
 
+
 class Letter(msgspec.Struct, frozen=True):
     sender: str
     seq: int

@@ -12,6 +12,7 @@ import msgspec
 
 MAX_NOTE_BYTES = 4 * 1024
 
+
 class Beat(msgspec.Struct, frozen=True):
     seq: int
     note: bytes = b""
@@ -20,8 +21,8 @@ class Beat(msgspec.Struct, frozen=True):
 
 class Pulse(Protocol):
     def beat(self, run: str, key: str, beat: Beat) -> None:
-        """Replace the key's beat. Need not be durable. A lower ``seq`` than the stored one is ignored. A note over 4 KiB
-        or a negative ``seq`` raises ``ValueError``."""
+        """Replace the key's beat. Need not be durable. A lower ``seq`` than the stored one is ignored. A note over
+        4 KiB or a negative ``seq`` raises ``ValueError``."""
 
     def beats(self, run: str) -> dict[str, Beat]:
         """All keys that ever beat and were not forgotten."""

@@ -6,10 +6,13 @@ when an entry that settles that generation is committed, so a conflict or a fail
 
 A barrier is settled by the first of these that holds:
 
-1. all who take part have arrived at one step, and at least ``barrier_min`` do: released;
-2. all have arrived, but at different steps: aborted, naming who stood where;
-3. a loss brought it below ``barrier_min``, which it had reached before: aborted;
-4. ``barrier_deadline_s`` passed since the first arrival: aborted, naming who was missing.
+1. the run was rolled back since the first arrival: aborted, because those who stand there hold void tokens;
+2. all who take part have arrived at one step, and at least ``barrier_min`` do: released;
+3. all have arrived, but at different steps: aborted, naming who stood where;
+4. a loss brought it below ``barrier_min``, which it had reached before: aborted;
+5. ``barrier_deadline_s`` passed since the first arrival: aborted, naming who was missing.
+
+Losses come first and alone: what follows from them is judged when they have been applied, in the same entry.
 """
 
 from __future__ import annotations
@@ -32,12 +35,12 @@ from quorate.core.cluster.events import (
     WorkerRegistered,
 )
 from quorate.core.cluster.machine import Cluster
-from quorate.core.cluster.state import GONE, TAKES_PART, Fleet, Phase, Worker
+from quorate.core.cluster.state import GONE, MAY_ARRIVE, Fleet, Phase, Worker
 from quorate.core.cluster.views import Passage, passage
 from quorate.core.codec import said_s, us
 from quorate.core.detector import Detector
 from quorate.core.errors import Refusal
-from quorate.core.machine import Event, Explanation, Wait
+from quorate.core.machine import Event, Explanation, MemberEvent, Wait
 from quorate.core.members import superseded
 
 NAMES_SHOWN = 5
@@ -56,6 +59,7 @@ class Gathering(msgspec.Struct):
     generation: int
     since_us: int
     deadline_us: int
+    fence: int
     arrivals: dict[int, Arrival] = {}
     reached_min: bool = False
 
@@ -112,7 +116,7 @@ class Collector:
         if arrive.fence != fleet.generation:
             why = f"the arrival belongs to generation {arrive.fence} of the run, which is at {fleet.generation}"
             return Refusal("stale_token", why, "recover to where the run was rolled back to, then arrive again")
-        if worker.state not in TAKES_PART:
+        if worker.state not in MAY_ARRIVE:
             why = f"worker {worker.id} is {worker.state.value}: barriers do not wait for it"
             return Refusal("wrong_state", why, "report ready, or idle after recovering, before arriving")
         barrier = fleet.barriers.get(arrive.barrier)
@@ -121,7 +125,7 @@ class Collector:
             why = f"barrier {arrive.barrier} is at generation {settled}; {arrive.after} is not settled"
             return Refusal("contradiction", why, "send the last generation you were told of")
         if barrier is not None and arrive.after < settled:
-            over = barrier.answer_for(worker.seat, arrive.after)
+            over = barrier.answer_for(worker.seat, arrive.after, arrive.fence)
             if over is not None:
                 return passage(barrier.name, over, over.place(worker.seat))
             if barrier.forgot(arrive.after) and arrive.after > 0:
@@ -136,7 +140,7 @@ class Collector:
             if arrive.barrier not in open_names and len(open_names) >= fleet.config.max_barriers:
                 return rules.barriers_full(fleet, arrive.barrier)
             deadline_us = now_us + us(fleet.config.barrier_deadline_s)
-            gathering = Gathering(arrive.barrier, generation, now_us, deadline_us)
+            gathering = Gathering(arrive.barrier, generation, now_us, deadline_us, fleet.generation)
             self.gatherings[arrive.barrier] = gathering
         known = gathering.arrivals.get(worker.seat)
         if known is not None and known.step != arrive.step:
@@ -151,11 +155,14 @@ class Collector:
     def due(self, machine: Cluster, now_us: int) -> list[Event]:
         fleet = machine.fleet
         events: list[Event] = []
-        for verdict in self._detector.look(now_us):
+        verdicts = self._detector.look(now_us)
+        for gathering in self.gatherings.values():
+            gathering.deadline_us += self._detector.stalled_us
+        for verdict in verdicts:
             worker = fleet.workers.get(verdict.who)
             if worker is not None and worker.state not in GONE:
                 events.append(WorkerLost(worker.id, worker.incarnation, verdict.silent_us, verdict.why))
-        if fleet.state is Phase.OPEN:
+        if fleet.state is Phase.OPEN and not events:
             for gathering in self.gatherings.values():
                 settled = self._settle(gathering, fleet, now_us)
                 if settled is not None:
@@ -166,6 +173,8 @@ class Collector:
         barrier = fleet.barriers.get(gathering.name)
         if barrier is not None and barrier.generation >= gathering.generation:
             return None
+        if gathering.fence != fleet.generation:
+            return _abort(gathering, fleet, "the run was rolled back")
         here = fleet.taking_part
         enough = len(here) >= fleet.config.barrier_min
         if enough:
@@ -173,13 +182,12 @@ class Collector:
             if len(gathering.arrivals) >= len(here) and here.keys() <= gathering.arrivals.keys() and here:
                 return self._full(gathering, fleet, now_us)
         elif gathering.reached_min:
-            why = f"{len(here)} take part and barrier_min = {fleet.config.barrier_min}"
-            return _abort(gathering, fleet, why)
+            return _abort(gathering, fleet, _too_few(fleet))
         if now_us >= gathering.deadline_us:
             waited = said_s(now_us - gathering.since_us)
-            return _abort(
-                gathering, fleet, f"not all came within {waited}; missing: {_missing_names(gathering, fleet)}"
-            )
+            names = _missing_names(gathering, fleet)
+            why = f"missing: {names}" if names else _too_few(fleet)
+            return _abort(gathering, fleet, f"not full within {waited}; {why}")
         return None
 
     def _full(self, gathering: Gathering, fleet: Fleet, now_us: int) -> Event:
@@ -211,7 +219,7 @@ class Collector:
                         del self.gatherings[event.name]
                 case RunRolledBack() | RunStopped():
                     self.gatherings.clear()
-                case _ if hasattr(event, "member"):
+                case MemberEvent():
                     self._detector.touch(event.member, now_us)
         if any(isinstance(event, WorkerRegistered | WorkerLost | WorkerLeft) for event in events):
             self._sweep(machine.fleet)
@@ -250,13 +258,14 @@ class Collector:
         here, part = len(fleet.by_seat), len(fleet.taking_part)
         if not here:
             return Explanation("no worker is here: waits for one to register")
-        return Explanation(f"waits for nobody: {here} workers are here, {part} take part in barriers")
+        return Explanation(f"waits for nobody (workers here: {here}, taking part in barriers: {part})")
 
     def _barrier_wait(self, gathering: Gathering, fleet: Fleet, now_us: int) -> Wait:
         missing = tuple(fleet.taking_part[s].id for s in sorted(fleet.taking_part.keys() - gathering.arrivals.keys()))
-        what = f"barrier {gathering.name}, generation {gathering.generation}: {len(gathering.arrivals)} have arrived"
+        arrived = f"{len(gathering.arrivals)} of {len(fleet.taking_part)} have arrived"
+        what = f"barrier {gathering.name}, generation {gathering.generation}: {arrived}"
         if len(fleet.taking_part) < fleet.config.barrier_min:
-            what += f"; {len(fleet.taking_part)} of barrier_min = {fleet.config.barrier_min} take part"
+            what += f"; {_too_few(fleet)}"
         left_us = max(0, gathering.deadline_us - now_us)
         return Wait(what, missing, now_us - gathering.since_us, left_us, "it is aborted for all")
 
@@ -283,9 +292,11 @@ def _abort(gathering: Gathering, fleet: Fleet, reason: str) -> BarrierAborted:
 
 def _missing_names(gathering: Gathering, fleet: Fleet) -> str:
     missing = sorted(fleet.taking_part.keys() - gathering.arrivals.keys())
-    if not missing:
-        return f"nobody, but only {len(fleet.taking_part)} of barrier_min = {fleet.config.barrier_min} take part"
     return _few([fleet.taking_part[seat].id for seat in missing])
+
+
+def _too_few(fleet: Fleet) -> str:
+    return f"{len(fleet.taking_part)} of barrier_min = {fleet.config.barrier_min} take part"
 
 
 def _steps(arrivals: list[Arrival], fleet: Fleet) -> str:

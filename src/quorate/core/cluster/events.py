@@ -18,6 +18,10 @@ Reason = Annotated[str, Meta(max_length=256)]
 Seats = Annotated[list[Counter], Meta(max_length=10_000)]
 Waits = Annotated[list[Counter], Meta(max_length=10_000)]
 Share = Annotated[float, Meta(ge=0.0, le=1.0)]
+Name = Annotated[str, Meta(max_length=128)]
+Plain = None | bool | int | float | str
+Arguments = Annotated[dict[Name, Plain | list[Plain] | dict[str, Plain]], Meta(max_length=32)]
+"""Two levels and no more: what a host could decode once it must be able to decode in every fold."""
 
 
 class WorkerRegistered(Join, frozen=True, array_like=True, tag="worker-registered"):
@@ -25,7 +29,7 @@ class WorkerRegistered(Join, frozen=True, array_like=True, tag="worker-registere
 
     address: Annotated[str, Meta(max_length=255)] = ""
     gpus: Annotated[int, Meta(ge=0, le=1024)] = 0
-    labels: Annotated[dict[str, Annotated[str, Meta(max_length=256)]], Meta(max_length=32)] = {}
+    labels: Annotated[dict[Name, Annotated[str, Meta(max_length=256)]], Meta(max_length=32)] = {}
 
 
 class WorkerReady(MemberEvent, frozen=True, array_like=True, tag="worker-ready"):
@@ -73,7 +77,7 @@ class WorkerOrdered(Event, frozen=True, array_like=True, tag="worker-ordered"):
     by: ClassVar[By] = By.OPERATOR
     member: Annotated[str, Meta(max_length=64)]
     command: Command
-    arguments: Annotated[dict[str, Any], Meta(max_length=32)] = {}
+    arguments: Arguments = {}
 
 
 class BarrierReleased(Event, frozen=True, array_like=True, tag="barrier-released"):

@@ -59,7 +59,7 @@ class Cluster:
             case RunStopped():
                 return passed
             case RunRolledBack():
-                return self._roll_back(event, at_us, cup)
+                return self._roll_back(event, passed, at_us, cup)
             case WorkerOrdered(member=""):
                 return self._order_all(event, at_us, cup)
             case _:
@@ -74,18 +74,16 @@ class Cluster:
     def _find(self, event: Any) -> Worker | Refusal:
         worker = self.fleet.workers.get(event.member)
         if worker is None:
-            return Refusal("unknown_worker", f"worker {event.member} has not registered", "register first")
+            fix = "order one that is here" if isinstance(event, WorkerOrdered) else "register first"
+            return Refusal("unknown_worker", f"worker {event.member} has not registered", fix)
         if not isinstance(event, WorkerOrdered) and event.incarnation != worker.incarnation:
             return superseded(event.member, event.incarnation, worker.incarnation)
         return worker
 
-    def _roll_back(self, event: RunRolledBack, at_us: int, cup: Cup) -> Applied:
-        """Raises the generation first: nothing that happens from here on carries an older token."""
-        self.fleet.generation += 1
+    def _roll_back(self, event: RunRolledBack, rolled: Applied, at_us: int, cup: Cup) -> Applied:
         for worker in self.fleet.workers.values():
             WORKER.step(self.fleet, worker, event, at_us, cup)
-        everyone = tuple(worker.id for worker in self.fleet.workers.values())
-        return Applied({"fence": self.fleet.generation}, (View("standing", everyone),))
+        return rolled
 
     def _order_all(self, event: WorkerOrdered, at_us: int, cup: Cup) -> Applied:
         present = sorted(self.fleet.by_seat)

@@ -56,6 +56,7 @@ def do_register(fleet: Fleet, worker: Worker, event: WorkerRegistered, at_us: in
     worker.address = event.address
     worker.gpus = event.gpus
     worker.labels = event.labels
+    worker.fell_back = False
     worker.reason = ""
     worker.order = None
     fleet.workers[event.member] = worker
@@ -77,14 +78,16 @@ def pick_ready(_fleet: Fleet, worker: Worker, _event: Event, _at_us: int) -> Wor
 def do_ready(fleet: Fleet, worker: Worker, event: Event, at_us: int, _cup: Cup) -> Applied:
     worker.since_us = at_us
     fleet.place(worker, pick_ready(fleet, worker, event, at_us))
-    return DONE
+    return Applied(None, (View("standing", (worker.id,)),))
 
 
 def do_enter_part(fleet: Fleet, worker: Worker, _event: Event, at_us: int, _cup: Cup) -> Applied:
-    """Into any of the states that barriers wait for; which one makes no difference to the indexes."""
+    """Into any of the states in which a worker may arrive; which one makes no difference to the indexes."""
     worker.since_us = at_us
+    worker.fell_back = False
+    worker.reason = ""
     fleet.place(worker, WorkerState.IDLE)
-    return DONE
+    return Applied(None, (View("standing", (worker.id,)),))
 
 
 def do_move(_fleet: Fleet, worker: Worker, _event: Event, at_us: int, _cup: Cup) -> Applied:
@@ -112,8 +115,10 @@ def _end(fleet: Fleet, worker: Worker, state: WorkerState, reason: str, at_us: i
     return Applied(None, (View("standing", (worker.id,)),))
 
 
-def do_fall_back(fleet: Fleet, worker: Worker, _event: RunRolledBack, at_us: int, _cup: Cup) -> Applied:
+def do_fall_back(fleet: Fleet, worker: Worker, event: RunRolledBack, at_us: int, _cup: Cup) -> Applied:
     worker.since_us = at_us
+    worker.fell_back = True
+    worker.reason = event.reason
     fleet.place(worker, WorkerState.RECOVERING)
     return DONE
 
@@ -157,7 +162,7 @@ def find_generation(fleet: Fleet, event: BarrierReleased | BarrierAborted) -> Ge
 
 
 def barriers_full(fleet: Fleet, name: str) -> Refusal:
-    why = f"{name} would be barrier {len(fleet.barriers) + 1} and max_barriers = {fleet.config.max_barriers}"
+    why = f"no room for barrier {name}: the run has max_barriers = {fleet.config.max_barriers} already"
     return Refusal("barriers_full", why, "use a barrier again under its name, or raise max_barriers")
 
 
@@ -196,15 +201,18 @@ def _strangers(generation: Generation, seats: list[int]) -> Refusal | None:
 
 def do_release(fleet: Fleet, generation: Generation, event: BarrierReleased, at_us: int, _cup: Cup) -> Applied:
     over = Settled(
-        event.generation, BarrierState.RELEASED, event.step, at_us, event.seats, event.waits_us, [], ""
+        event.generation, BarrierState.RELEASED, event.step, at_us, event.seats, event.waits_us, [], "",
+        fleet.generation,
     )  # fmt: skip
     generation.barrier.released += 1
+    generation.barrier.step = event.step
     return _settle(fleet, generation.barrier, over)
 
 
 def do_abort(fleet: Fleet, generation: Generation, event: BarrierAborted, at_us: int, _cup: Cup) -> Applied:
     over = Settled(
-        event.generation, BarrierState.ABORTED, event.step, at_us, event.seats, [], event.missing, event.reason
+        event.generation, BarrierState.ABORTED, event.step, at_us, event.seats, [], event.missing, event.reason,
+        fleet.generation,
     )  # fmt: skip
     generation.barrier.aborted += 1
     return _settle(fleet, generation.barrier, over)
@@ -234,6 +242,15 @@ class _Concerned:
 
 
 # -- the run -------------------------------------------------------------------------------------------------------
+
+
+def do_roll_back(fleet: Fleet, _run: Fleet, _event: RunRolledBack, _at_us: int, _cup: Cup) -> Applied:
+    """The generation rises before anything else: nothing that happens from here on carries an older token."""
+    fleet.generation += 1
+    for barrier in fleet.barriers.values():
+        barrier.step = -1
+    everyone = tuple(fleet.by_seat[seat].id for seat in sorted(fleet.by_seat))
+    return Applied({"fence": fleet.generation}, (View("standing", everyone),))
 
 
 def do_stop(fleet: Fleet, _run: Fleet, event: RunStopped, _at_us: int, _cup: Cup) -> Applied:

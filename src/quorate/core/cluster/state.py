@@ -11,7 +11,7 @@ from msgspec import Meta
 
 from quorate.core.errors import ConfigError
 
-Seconds = Annotated[float, Meta(gt=0, le=31_536_000)]
+Seconds = Annotated[float, Meta(ge=0.001, le=31_536_000)]
 
 
 class Config(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -67,8 +67,8 @@ class BarrierState(Enum):
 
 
 GONE = frozenset({WorkerState.ABSENT, WorkerState.FAILED, WorkerState.LEFT})
-TAKES_PART = frozenset({WorkerState.IDLE, WorkerState.LOADING_DATA, WorkerState.TRAINING, WorkerState.CHECKPOINTING})
-"""The states in which barriers wait for a worker. One that sets itself up, or recovers, holds nobody up."""
+MAY_ARRIVE = frozenset({WorkerState.IDLE, WorkerState.LOADING_DATA, WorkerState.TRAINING, WorkerState.CHECKPOINTING})
+"""The states in which a worker may stand at a barrier, and in which barriers wait for it."""
 
 
 class Order(msgspec.Struct, frozen=True, array_like=True):
@@ -94,12 +94,19 @@ class Worker(msgspec.Struct, array_like=True):
     labels: dict[str, str]
     ended_badly: bool
     """The life before this one was lost or superseded, not left: there is something to recover."""
+    fell_back: bool = False
+    """It recovers because the run was rolled back, as all others do: barriers wait for it."""
     reason: str = ""
     losses: int = 0
     order: Order | None = None
 
     def called(self) -> str:
         return f"worker {self.id}"
+
+    def takes_part(self, state: WorkerState) -> bool:
+        """Whether barriers wait for it in that state. One that sets itself up, or recovers from the end of its last
+        life, holds nobody up."""
+        return state in MAY_ARRIVE or (state is WorkerState.RECOVERING and self.fell_back)
 
 
 class Settled(msgspec.Struct, frozen=True, array_like=True):
@@ -113,6 +120,8 @@ class Settled(msgspec.Struct, frozen=True, array_like=True):
     waits_us: list[int]
     missing: list[int]
     reason: str
+    fence: int
+    """The run's generation at the time: what was settled before a roll-back answers nobody after it."""
 
     def place(self, seat: int) -> int:
         """The seat's place in the order of arrival, from 0; -1 for one that was missing; -2 for one not concerned."""
@@ -125,13 +134,16 @@ class Barrier(msgspec.Struct, array_like=True):
     name: str
     generation: int = 0
     """The newest settled one."""
+    step: int = -1
+    """Of the newest release; -1 before the first, and after a roll-back."""
     released: int = 0
     aborted: int = 0
     settled: list[Settled] = []
 
-    def answer_for(self, seat: int, after: int) -> Settled | None:
+    def answer_for(self, seat: int, after: int, fence: int) -> Settled | None:
         """The oldest remembered generation past ``after`` that concerns the seat."""
-        return next((s for s in self.settled if s.generation > after and s.place(seat) > -2), None)
+        past = (s for s in self.settled if s.generation > after and s.fence == fence)
+        return next((s for s in past if s.place(seat) > -2), None)
 
     def forgot(self, after: int) -> bool:
         """Whether a generation past ``after`` is no longer remembered."""
@@ -176,7 +188,7 @@ class Fleet(msgspec.Struct):
             self.by_seat.pop(worker.seat, None)
         else:
             self.by_seat[worker.seat] = worker
-        if state in TAKES_PART:
+        if worker.takes_part(state):
             self.taking_part[worker.seat] = worker
         else:
             self.taking_part.pop(worker.seat, None)
@@ -185,7 +197,7 @@ class Fleet(msgspec.Struct):
         """The indexes, from nothing but the state. Nothing may depend on their order: whoever walks them sorts."""
         present = sorted((w for w in self.workers.values() if w.state not in GONE), key=lambda w: w.seat)
         self.by_seat = {w.seat: w for w in present}
-        self.taking_part = {w.seat: w for w in present if w.state in TAKES_PART}
+        self.taking_part = {w.seat: w for w in present if w.takes_part(w.state)}
         used = {w.rank for w in present}
         self.next_rank = max(used, default=-1) + 1
         self.free_ranks = [rank for rank in range(self.next_rank) if rank not in used]

@@ -98,10 +98,10 @@ _worker: Rows = {
     **_each((S.FAILED, S.LEFT), WorkerLost, Refuse("member_gone", _GONE_WHY, "nothing: it is gone")),
     # Rolling back.
     **_each(
-        (S.LOADING_DATA, S.TRAINING, S.CHECKPOINTING), RunRolledBack,
+        (S.IDLE, S.LOADING_DATA, S.TRAINING, S.CHECKPOINTING), RunRolledBack,
         To(S.RECOVERING, "what it did is void", rules.do_fall_back),
     ),
-    **_each((S.INITIALIZING, S.IDLE, S.RECOVERING), RunRolledBack, Ignore("it holds nothing that is void")),
+    **_each((S.INITIALIZING, S.RECOVERING), RunRolledBack, Ignore("it holds nothing that is void")),
     **_each((S.ABSENT, S.FAILED, S.LEFT), RunRolledBack, Ignore("it is not here")),
     # Orders.
     **{(state, WorkerOrdered): To(state, "is given an order", rules.do_order_one) for state in PRESENT},
@@ -127,11 +127,13 @@ _barrier: dict[tuple[BarrierState, type[Event]], Row] = {
     **{(state, event): _settled for state in (B.RELEASED, B.ABORTED) for event in BARRIER_EVENTS},
 }
 
-_closed = Refuse("run_closed", "nothing more can happen in it", "create a new run")
+_closed = Refuse("run_closed", "nothing more can happen in it", "leave; to go on, create a new run")
 _run: dict[tuple[Phase, type[Event]], Row] = {
     **{(Phase.OPEN, event): Ignore("goes on to the worker's table") for event in WORKER_EVENTS},
     **{(Phase.OPEN, event): Ignore("goes on to the barrier's table") for event in BARRIER_EVENTS},
-    (Phase.OPEN, RunRolledBack): Ignore("raises the run's generation, then goes on to each worker's table"),
+    (Phase.OPEN, RunRolledBack): To(
+        Phase.OPEN, "older tokens are void; goes on to each worker's table", rules.do_roll_back
+    ),
     (Phase.OPEN, RunStopped): To(Phase.CLOSED, "an operator ended it", rules.do_stop),
     **{(Phase.CLOSED, event): _closed for event in RUN_EVENTS},
     (Phase.CLOSED, WorkerLeft): Ignore("goes on to the worker's table: those who are still here may say goodbye"),

@@ -19,7 +19,8 @@ class Standing(msgspec.Struct, frozen=True):
     fence: int
     run: str
     barriers: dict[str, tuple[int, int]]
-    """Each barrier's newest settled generation and its step: where a newcomer has to begin."""
+    """Each barrier's newest settled generation and the step of its newest release: where a newcomer has to begin. Sent
+    when a worker begins to take part, since from then on no barrier goes on without it."""
 
 
 class Passage(msgspec.Struct, frozen=True):
@@ -33,6 +34,7 @@ class Passage(msgspec.Struct, frozen=True):
     order: int
     of: int
     reason: str
+    fence: int
 
 
 Places = dict[str, tuple[int, dict[int, int]]]
@@ -44,7 +46,7 @@ def look(fleet: Fleet, topic: str, member: str, places: Places) -> Any:
     if worker is None:
         return None
     if topic == "standing":
-        barriers = {name: (b.generation, b.settled[-1].step) for name, b in fleet.barriers.items()}
+        barriers = {name: (b.generation, b.step) for name, b in fleet.barriers.items()}
         return Standing(
             worker.incarnation, worker.state.value, worker.rank, worker.reason or fleet.reason, fleet.generation,
             fleet.state.value, barriers,
@@ -69,7 +71,7 @@ def _newest(name: str, over: Settled, seat: int, places: Places) -> Passage | No
 
 def passage(name: str, over: Settled, place: int) -> Passage:
     released = over.state is BarrierState.RELEASED
-    return Passage(name, over.generation, over.step, released, place, len(over.seats), over.reason)
+    return Passage(name, over.generation, over.step, released, place, len(over.seats), over.reason, over.fence)
 
 
 def topics(fleet: Fleet, member: str) -> list[str]:

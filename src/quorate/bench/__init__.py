@@ -1,0 +1,13 @@
+"""What `quorate bench` measures, one file each. Every figure has its target, and stands beside a limit that was
+measured in the same run, since machines are noisy and shared."""
+
+from collections.abc import Callable
+
+from quorate.bench.fold import bench_fold
+from quorate.bench.journal import bench_journal
+from quorate.bench.sim import bench_sim
+from quorate.report import Report
+
+BENCHES: dict[str, Callable[[], Report]] = {"fold": bench_fold, "journal": bench_journal, "sim": bench_sim}
+
+__all__ = ["BENCHES"]

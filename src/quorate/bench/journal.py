@@ -1,0 +1,107 @@
+"""How fast events become durable with group commit, and how fast a journal is opened again.
+
+Sixty-four workers, each with one command under way, against a host on SQLite with ``synchronous=FULL``: what arrives
+while a commit is under way goes into the next entry. Beside it, in the same directory: bare fsyncs.
+"""
+
+from __future__ import annotations
+
+import os
+import tempfile
+import time
+from pathlib import Path
+
+from quorate.bench.fold import make_journal
+from quorate.bench.load import RUN, Crew
+from quorate.core.kinds import KINDS
+from quorate.core.run import fold
+from quorate.core.shell import Loaded
+from quorate.hosts import InlineHost, carry
+from quorate.ports import Append
+from quorate.report import Measurement, Report
+from quorate.stores import SqliteJournal
+
+WORKERS = 64
+SECONDS = 4.0
+OPEN_EVENTS = 100_000
+
+
+def bench_journal() -> Report:
+    with tempfile.TemporaryDirectory(prefix="quorate-bench-", dir=Path.cwd()) as folder:
+        fsync_us = _fsync_us(Path(folder) / "fsync")
+        events, entries, seconds = _commit(Path(folder) / "commit")
+        opened = _open(Path(folder) / "open")
+    commit_us = seconds / entries * 1e6
+    note = (
+        f"{WORKERS} workers with one command each: {events:,} events in {entries:,} durable entries, "
+        f"{events / entries:.0f} events an entry. One takes {commit_us:.0f} us; a bare fsync takes {fsync_us:.0f}. "
+        "Deciding and encoding in Python take most of the rest. Opening is the fold; reading is small beside it."
+    )
+    beside = f"bare fsync: {1e6 / fsync_us:,.0f}/s"
+    folding = f"folding alone: {opened[1]:.3f} s"
+    return Report(
+        "bench journal",
+        measurements=[
+            Measurement("journal_events_per_s", round(events / seconds), "events/s", 20_000, against=beside),
+            Measurement("journal_entries_per_s", round(entries / seconds), "entries/s"),
+            Measurement("journal_commit_vs_fsync", round(commit_us / fsync_us, 2), "x one bare fsync"),
+            Measurement("journal_open_s", round(opened[0], 3), "s", 1.0, "at most", folding),
+        ],
+        notes=[note],
+    )
+
+
+def _fsync_us(path: Path) -> float:
+    """The middle one of 200, after a page is written."""
+    times = []
+    with path.open("wb") as file:
+        for _ in range(200):
+            file.write(bytes(4096))
+            file.flush()
+            began = time.perf_counter()
+            os.fdatasync(file.fileno())
+            times.append(time.perf_counter() - began)
+    return sorted(times)[100] * 1e6
+
+
+def _commit(folder: Path) -> tuple[int, int, float]:
+    journal = SqliteJournal(folder)
+    try:
+        host = InlineHost(journal, RUN)
+        host.create("cluster", {})
+        crew = Crew(WORKERS)
+        host.exchange(crew.join())
+        host.exchange(crew.ready())
+        first = journal.last(RUN)
+        events = 0
+        began = time.perf_counter()
+        while (seconds := time.perf_counter() - began) < SECONDS:
+            said = list(crew.work())
+            for i in range(0, len(said), WORKERS):
+                host.exchange(said[i : i + WORKERS])
+            events += 2 * WORKERS + 1
+        return events, journal.last(RUN) - first, seconds
+    finally:
+        journal.close()
+
+
+def _open(folder: Path) -> tuple[float, float]:
+    """Seconds to open the store, read everything and fold it, with no snapshot to help; and to fold alone."""
+    entries, _ = make_journal(OPEN_EVENTS)
+    journal = SqliteJournal(folder)
+    for i in range(0, len(entries), 500):
+        journal.append([Append(RUN, i + k + 1, payload) for k, payload in enumerate(entries[i : i + 500])])
+    journal.close()
+    began = time.perf_counter()
+    journal = SqliteJournal(folder)
+    try:
+        loaded = carry.load(journal, RUN)
+        if not isinstance(loaded, Loaded):
+            raise TypeError(f"the journal could not be read: {loaded}")
+        fold(KINDS, RUN, loaded.entries)
+        open_s = time.perf_counter() - began
+    finally:
+        journal.close()
+    began = time.perf_counter()
+    fold(KINDS, RUN, entries)
+    return open_s, time.perf_counter() - began

@@ -1,0 +1,57 @@
+"""Pages that are made from the code, so that they cannot say anything else than the code does.
+
+machines  one page per kind: its tables as diagrams and in full, its events, signals, views and settings
+diagram   a table as a Mermaid state diagram
+fields    the fields of a struct: types, limits, defaults, and the docstrings below them
+catalog   the page of all error codes
+excerpts  pieces of source files inside pages that are written by hand
+
+``python -m quorate.docs`` writes the pages, ``--check`` names those that are stale. This room reads the core and writes
+below ``docs/``; nothing imports it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+
+from quorate.core.kinds import KINDS
+from quorate.core.machine import Kind
+from quorate.docs.catalog import catalog_page
+from quorate.docs.excerpts import with_excerpts
+from quorate.docs.machines import machine_page
+
+__all__ = ["pages", "stale", "write"]
+
+
+def pages(root: Path, kinds: Iterable[Kind] = tuple(KINDS)) -> dict[str, str]:
+    """Every page that is made from the code, by its path below ``root``, as it should be."""
+    made = {f"docs/machines/{kind.name}.md": machine_page(kind) for kind in kinds}
+    made["docs/reference/errors.md"] = catalog_page()
+    for path in [root / "README.md", *sorted((root / "docs").rglob("*.md"))]:
+        name = path.relative_to(root).as_posix()
+        if name not in made and path.is_file():
+            fresh = with_excerpts(path.read_text(encoding="utf-8"), root, name)
+            if fresh is not None:
+                made[name] = fresh
+    return made
+
+
+def stale(root: Path, kinds: Iterable[Kind] = tuple(KINDS)) -> list[str]:
+    """The pages that are missing or say something else than the code."""
+    return [name for name, text in pages(root, kinds).items() if not _is(root / name, text)]
+
+
+def write(root: Path, kinds: Iterable[Kind] = tuple(KINDS)) -> list[str]:
+    """Write what is stale; returns which pages that were."""
+    made = pages(root, kinds)
+    changed = [name for name, text in made.items() if not _is(root / name, text)]
+    for name in changed:
+        path = root / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(made[name], encoding="utf-8")
+    return changed
+
+
+def _is(path: Path, text: str) -> bool:
+    return path.is_file() and path.read_text(encoding="utf-8") == text

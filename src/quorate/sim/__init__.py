@@ -1,0 +1,16 @@
+"""The simulator: years of faults in minutes, repeatable to the last message.
+
+world      the seeded event heap, time, and the transcript
+network    delays, loses, doubles, reorders, partitions
+disk       forgets what was not synced, tears what it was writing
+store      a journal on that disk, asked over that network
+hosts      the simulator's shell over ``core.host``
+members    worker processes and an operator, over the SDK's own session logic
+faults     what goes wrong, and when
+cluster    one life of a fleet
+checkers/  the promises, one file each
+"""
+
+from quorate.sim.cluster import Outcome, live
+
+__all__ = ["Outcome", "live"]

@@ -1,0 +1,87 @@
+"""The journal as a plain list, and a deliberately simple model of a fleet walked along it.
+
+No code of the machine is used: events are decoded, nothing else. What the model says of who was there is worked out
+from the events' meaning alone, so that a mistake in the tables cannot hide itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+from quorate.core.cluster import KIND
+from quorate.core.cluster.events import (
+    RunRolledBack,
+    WorkerCheckpointing,
+    WorkerIdle,
+    WorkerLeft,
+    WorkerLoading,
+    WorkerLost,
+    WorkerReady,
+    WorkerRegistered,
+    WorkerTraining,
+)
+from quorate.core.journal import decode_entry, recorded_decoder
+from quorate.core.members import Cause
+
+_decoder = recorded_decoder(KIND.events)
+
+
+class Happened(NamedTuple):
+    entry: int
+    cause: Cause | None
+    event: Any
+
+
+class Life(NamedTuple):
+    member: str
+    incarnation: int
+
+
+def read(journal: list[bytes], run: str) -> Iterator[Happened]:
+    for n, payload in enumerate(journal, start=1):
+        for cause, event in _decoder.decode(decode_entry(payload, run, n).events):
+            yield Happened(n, cause, event)
+
+
+class Fleet:
+    """Who is there, in which life, and whether barriers wait for it."""
+
+    def __init__(self) -> None:
+        self.newest: dict[str, int] = {}
+        self.seat: dict[int, Life] = {}
+        self.doing: dict[Life, str] = {}
+        """initializing, recovering, fallen (recovers with all others), part, left, lost, superseded"""
+        self.fence = 0
+        self._seats = 0
+
+    def walk(self, event: Any) -> None:
+        match event:
+            case WorkerRegistered():
+                old = Life(event.member, self.newest.get(event.member, 0))
+                badly = self.doing.get(old, "left") != "left"
+                if old in self.doing:
+                    self.doing[old] = "superseded" if badly else "left"
+                life = Life(event.member, old.incarnation + 1)
+                self.newest[event.member] = life.incarnation
+                self._seats += 1
+                self.seat[self._seats] = life
+                self.doing[life] = "initializing, badly" if badly else "initializing"
+            case WorkerReady():
+                life = Life(event.member, event.incarnation)
+                if self.doing[life].startswith("initializing"):
+                    self.doing[life] = "recovering" if self.doing[life].endswith("badly") else "part"
+            case WorkerIdle() | WorkerLoading() | WorkerTraining() | WorkerCheckpointing():
+                self.doing[Life(event.member, event.incarnation)] = "part"
+            case WorkerLeft():
+                self.doing[Life(event.member, event.incarnation)] = "left"
+            case WorkerLost():
+                self.doing[Life(event.member, event.incarnation)] = "lost"
+            case RunRolledBack():
+                self.fence += 1
+                for life, doing in self.doing.items():
+                    if doing == "part":
+                        self.doing[life] = "fallen"
+
+    def taking_part(self) -> set[Life]:
+        return {life for life, doing in self.doing.items() if doing in ("part", "fallen")}

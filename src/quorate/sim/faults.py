@@ -1,0 +1,212 @@
+"""What goes wrong, and when: drawn from the seed before anything starts, and stopped all at once.
+
+Each fault is one method: it does its harm and arranges that the harm ends. ``stop`` ends all harm that is still going
+on and makes the world fair, so that whatever is wrong afterwards is nobody's fault but Quorate's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from quorate.sim.hosts import SimHost
+from quorate.sim.members import SimOperator, SimWorker
+from quorate.sim.network import FAIR, Network
+from quorate.sim.store import STORE, Store
+from quorate.sim.world import MS, World
+
+
+class Faults:
+    def __init__(
+        self,
+        world: World,
+        network: Network,
+        store: Store,
+        hosts: list[SimHost],
+        operator: SimOperator,
+        workers: list[SimWorker],
+        start_worker: Callable[[str], SimWorker],
+    ) -> None:
+        self.world = world
+        self.network = network
+        self.store = store
+        self.hosts = hosts
+        self.operator = operator
+        self.workers = workers
+        self._start_worker = start_worker
+        self._over = False
+        self._usual_sync_us = store.sync_us
+        self._store_down = False
+        self._names = 0
+
+    def plan(self, count: int, until_us: int) -> None:
+        """Draw ``count`` faults between the first half second and ``until_us``."""
+        kinds: tuple[Callable[[], None], ...] = (
+            self.kill_host, self.kill_host, self.kill_host, self.stop_host, self.jump_clock, self.cut_host_from_store,
+            self.lose_power, self.lose_power, self.full_disk, self.slow_disk,
+            self.kill_worker, self.kill_worker, self.stop_worker, self.slow_worker, self.cut_worker, self.twin,
+            self.leave, self.newcomer, self.order, self.roll_back,
+        )  # fmt: skip
+        for _ in range(count):
+            fault = self.world.rng.choice(kinds)
+            self.world.after(self.world.between(500 * MS, until_us), self._strike, fault)
+
+    def _strike(self, fault: Callable[[], None]) -> None:
+        if not self._over:
+            self.world.note("fault", lambda: fault.__name__)
+            fault()
+
+    def _later(self, low_us: int, high_us: int, end: Callable[..., object], *args: object) -> None:
+        self.world.after(self.world.between(low_us, high_us), self._end, end, args)
+
+    def _end(self, end: Callable[..., object], args: tuple[object, ...]) -> None:
+        if not self._over:
+            end(*args)
+
+    # -- hosts ------------------------------------------------------------------------------------------------------
+
+    def _host(self) -> SimHost:
+        """Mostly the one that serves: that is where it hurts."""
+        serving = [host for host in self.hosts if host.serves()]
+        return self.world.rng.choice(serving if serving and self.world.chance(0.7) else self.hosts)
+
+    def kill_host(self) -> None:
+        """After any number of its next actions: before a write, after it, or between two sends."""
+        host = self._host()
+        if host.alive:
+            host.die_after = self.world.between(0, 12)
+            self._later(300 * MS, 2_000 * MS, self._restart_host, host)
+
+    def _restart_host(self, host: SimHost) -> None:
+        if host.alive:
+            host.kill()
+        host.start()
+
+    def stop_host(self) -> None:
+        host = self._host()
+        if host.alive:
+            host.stop()
+            self._later(200 * MS, 4_000 * MS, host.go_on)
+
+    def jump_clock(self) -> None:
+        host = self._host()
+        if host.alive:
+            host.jump(self.world.between(100 * MS, 5_000 * MS))
+
+    def cut_host_from_store(self) -> None:
+        host = self._host()
+        self.world.rng.choice((self.network.cut, self.network.cut_one_way))(host.name, STORE)
+        self._later(200 * MS, 3_000 * MS, self.network.heal)
+
+    # -- the store --------------------------------------------------------------------------------------------------
+
+    def lose_power(self) -> None:
+        """Now, or in the middle of the next write."""
+        if self.world.chance(0.5):
+            self._power_fails()
+        else:
+            self.store.fails_writing = self._power_fails
+
+    def _power_fails(self) -> None:
+        if not self._store_down and not self._over:
+            self._store_down = True
+            self.store.lose_power()
+            self._later(50 * MS, 1_500 * MS, self._power_back)
+
+    def _power_back(self) -> None:
+        if self._store_down:
+            self._store_down = False
+            self.store.restart()
+
+    def full_disk(self) -> None:
+        self.store.full = True
+        self._later(200 * MS, 2_000 * MS, self._room_again)
+
+    def _room_again(self) -> None:
+        self.store.full = False
+
+    def slow_disk(self) -> None:
+        self.store.sync_us = (20 * MS, 400 * MS)
+        self._later(500 * MS, 3_000 * MS, self._fast_again)
+
+    def _fast_again(self) -> None:
+        self.store.sync_us = self._usual_sync_us
+
+    # -- workers ----------------------------------------------------------------------------------------------------
+
+    def _worker(self) -> SimWorker | None:
+        alive = [worker for worker in self.workers if worker.alive and not worker.ended()]
+        return self.world.rng.choice(alive) if alive else None
+
+    def kill_worker(self) -> None:
+        worker = self._worker()
+        if worker is not None:
+            worker.kill()
+            self._later(50 * MS, 4_000 * MS, self._start_worker, worker.member)
+
+    def stop_worker(self) -> None:
+        worker = self._worker()
+        if worker is not None:
+            worker.stop()
+            self._later(200 * MS, 6_000 * MS, worker.go_on)
+
+    def slow_worker(self) -> None:
+        worker = self._worker()
+        if worker is not None:
+            worker.train_us = (500 * MS, 2_000 * MS)
+            self._later(1_000 * MS, 4_000 * MS, self._hurry, worker)
+
+    def _hurry(self, worker: SimWorker) -> None:
+        worker.train_us = (20 * MS, 200 * MS)
+
+    def cut_worker(self) -> None:
+        worker, host = self._worker(), self._host()
+        if worker is not None:
+            self.world.rng.choice((self.network.cut, self.network.cut_one_way))(worker.member, host.name)
+            self._later(200 * MS, 5_000 * MS, self.network.heal)
+
+    def twin(self) -> None:
+        """A second process under a name that is in use."""
+        worker = self._worker()
+        if worker is not None:
+            self._start_worker(worker.member)
+
+    def leave(self) -> None:
+        worker = self._worker()
+        if worker is not None:
+            worker.leave()
+            self._later(500 * MS, 3_000 * MS, self._start_worker, worker.member)
+
+    def newcomer(self) -> None:
+        self._names += 1
+        self._start_worker(f"late{self._names}")
+
+    # -- operators --------------------------------------------------------------------------------------------------
+
+    def order(self) -> None:
+        self.operator.order_all()
+
+    def roll_back(self) -> None:
+        self.operator.roll_back()
+
+    # -- the end ----------------------------------------------------------------------------------------------------
+
+    def stop(self) -> None:
+        self._over = True
+        self.network.weather = FAIR
+        self.network.heal()
+        self._power_back()
+        self._room_again()
+        self._fast_again()
+        self.store.fails_writing = None
+        for host in self.hosts:
+            host.go_on()
+            host.die_after = None
+            if not host.alive:
+                host.start()
+        for worker in self.workers:
+            worker.go_on()
+            self._hurry(worker)
+        present = {worker.member for worker in self.workers if worker.alive and not worker.ended()}
+        missing = sorted({worker.member for worker in self.workers} - present)
+        for member in missing[: max(0, 2 - len(present))]:
+            self._start_worker(member)

@@ -1,0 +1,255 @@
+"""Simulated worker processes and an operator.
+
+A worker drives the same session logic as a real one. It joins, gets ready, recovers if it has to, and then trains and
+stands at the barrier, step after step. It can be killed, stopped beyond every time-out, slow, or one of two processes
+under one name.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from msgspec import Raw
+
+from quorate.core.cluster.events import (
+    RunRolledBack,
+    WorkerCheckpointing,
+    WorkerIdle,
+    WorkerLoading,
+    WorkerOrdered,
+    WorkerReady,
+    WorkerTraining,
+)
+from quorate.core.codec import encode
+from quorate.core.machine import Event
+from quorate.core.members import Cause
+from quorate.core.messages import Answered, Call, Moved
+from quorate.sdk import Note, Session, Stage
+from quorate.sim.checkers import Checkers
+from quorate.sim.network import Network
+from quorate.sim.world import MS, World
+
+BARRIER = "step"
+TICK_US = 150 * MS
+DEAF_US = 900 * MS
+"""Nothing heard for so long: try another host."""
+TAKES_PART = ("Idle", "LoadingData", "Training", "Checkpointing")
+
+
+class SimWorker:
+    """One process. ``name`` is its address; several processes may come to live under one member id."""
+
+    def __init__(
+        self, world: World, network: Network, run: str, member: str, process: int, hosts: list[str], checkers: Checkers
+    ) -> None:
+        self.world = world
+        self.network = network
+        self.member = member
+        self.name = f"{member}#{process}"
+        self.alive = True
+        self.train_us = (20 * MS, 200 * MS)
+        self.passed = 0
+        self._hosts = hosts
+        self._host = world.rng.choice(hosts)
+        self._checkers = checkers
+        self._session = Session(run, member, world.rng.randbytes(32), retry_us=300 * MS)
+        self._clock = (world.between(0, 10**9), world.rng.uniform(0.97, 1.03))
+        self._heard_us = world.now_us
+        self._part = False
+        self._step = 0
+        self._stopped = False
+        self._held: list[tuple[Any, tuple[Any, ...]]] = []
+        self._refreshed_us = 0
+        network.attach(self.name, self._receive)
+        world.note(self.name, lambda: "starts")
+        self._session.connect(self.clock_us())
+        self._flush()
+        world.after(world.between(0, TICK_US), self._tick)
+
+    # -- life -------------------------------------------------------------------------------------------------------
+
+    @property
+    def session(self) -> Session:
+        return self._session
+
+    def ended(self) -> bool:
+        return self._session.stage is Stage.ENDED
+
+    def kill(self) -> None:
+        self.alive = False
+        self.network.detach(self.name)
+        self.world.note(self.name, lambda: "is killed")
+
+    def stop(self) -> None:
+        self._stopped = True
+        self.world.note(self.name, lambda: "is stopped")
+
+    def go_on(self) -> None:
+        if not self._stopped:
+            return
+        self._stopped = False
+        self.world.note(self.name, lambda: "goes on")
+        held, self._held = self._held, []
+        for action, args in held:
+            action(*args)
+
+    def overdue_command(self) -> Cause | None:
+        """The command that nobody has answered for longer than anything takes."""
+        overdue = self._session.waited_us(self.clock_us()) > 4_000 * MS
+        return self._session.open_command() if overdue else None
+
+    def leave(self) -> None:
+        self._session.leave("had enough")
+
+    def clock_us(self) -> int:
+        offset_us, rate = self._clock
+        return offset_us + int(self.world.now_us * rate)
+
+    def _holds(self, action: Any, *args: Any) -> bool:
+        """Whether the process cannot do this now: it is dead, or stopped and will do it when it goes on."""
+        if self._stopped and self.alive:
+            self._held.append((action, args))
+        return self._stopped or not self.alive
+
+    # -- talking ----------------------------------------------------------------------------------------------------
+
+    def _receive(self, source: str, message: Any) -> None:
+        if self._holds(self._receive, source, message):
+            return
+        if source == self._host:
+            self._heard_us = self.world.now_us
+        if isinstance(message, Answered):
+            self._checkers.answered(self.name, message.cause, message.answer)
+        self._session.receive(message, self.clock_us())
+        if isinstance(message, Moved) and message.address and message.address != self._host:
+            self._turn_to(message.address)
+        self._act()
+
+    def _tick(self) -> None:
+        if self._holds(self._tick) or self.ended():
+            return
+        if self.world.now_us - self._heard_us > DEAF_US:
+            self._turn_to(self.world.rng.choice(self._hosts))
+        self._session.tick(self.clock_us())
+        if not self._part and self.world.now_us - self._refreshed_us > 4 * TICK_US:
+            self._refresh()
+        self._act()
+        self.world.after(TICK_US, self._tick)
+
+    def _turn_to(self, host: str) -> None:
+        self._host = host
+        self._heard_us = self.world.now_us
+        self._session.connect(self.clock_us())
+
+    def _refresh(self) -> None:
+        """Views may be lost, like anything else: ask for them again."""
+        self._refreshed_us = self.world.now_us
+        if self._session.stage is Stage.JOINED:
+            self._session.connect(self.clock_us())
+
+    def _flush(self) -> None:
+        for message in self._session.take():
+            if isinstance(message, Call):
+                self._checkers.attempted(self.name, message.cause)
+            self.world.note(self.name, lambda m=message: f"-> {self._host}: {_said(m)}")  # type: ignore[misc]
+            self.network.send(self.name, self._host, message)
+
+    # -- working ----------------------------------------------------------------------------------------------------
+
+    def _act(self) -> None:
+        while self._session.notes:
+            self._react(self._session.notes.popleft())
+        standing = self._session.standing
+        if standing is not None and not self._part and self._session.stage is Stage.JOINED:
+            if standing.state in TAKES_PART:
+                self._part = True
+                self._step = standing.barriers.get(BARRIER, (0, -1))[1] + 1
+                self._train()
+            elif standing.state == "Recovering" and self._session.idle():
+                self._session.wish(WorkerIdle)
+                self._session.tick(self.clock_us())
+        self._flush()
+
+    def _react(self, note: Note) -> None:
+        session = self._session
+        match note.what:
+            case "joined":
+                self._part = False
+                session.wish(WorkerReady)
+            case "passed":
+                self.passed += 1
+                session.progress += 1
+                self._checkers.passed(self.name, self.member, session.incarnation, note.value)
+                self._step = note.value.step + 1
+                self._report_state()
+                self._train()
+            case "aborted" | "rolled-back" | "refused":
+                self._part = False
+                session.standing = None
+                self._refresh()
+            case "lost" | "ended":
+                self._part = False
+                self.world.note(self.name, lambda: f"{note.what}: {note.value}")
+
+    def _report_state(self) -> None:
+        """Now and then a worker says that it does something else, along the rows of the worker's table."""
+        standing = self._session.standing
+        if standing is None or not self.world.chance(0.2):
+            return
+        for event in self.world.rng.choice(((WorkerLoading, WorkerTraining), (WorkerCheckpointing,), (WorkerIdle,))):
+            self._session.wish(event)
+
+    def _train(self) -> None:
+        self.world.after(self.world.between(*self.train_us), self._arrive, self._session.incarnation, self._step)
+
+    def _arrive(self, incarnation: int, step: int) -> None:
+        if self._holds(self._arrive, incarnation, step):
+            return
+        session = self._session
+        stale = session.incarnation != incarnation or self._step != step or not self._part
+        if stale or session.stage is not Stage.JOINED or session.waits_at(BARRIER):
+            return
+        arrive = session.arrive(BARRIER, step, self.clock_us())
+        self._checkers.arrived(self.name, arrive)
+        self._flush()
+
+
+class SimOperator:
+    """Gives orders and rolls the run back, repeating each command until it is answered."""
+
+    def __init__(self, world: World, network: Network, run: str, hosts: list[str], checkers: Checkers) -> None:
+        self.world = world
+        self.network = network
+        self.name = "@op#1"
+        self._run = run
+        self._hosts = hosts
+        self._checkers = checkers
+        self._open: dict[int, Call] = {}
+        network.attach(self.name, self._receive)
+
+    def command(self, event: Event) -> None:
+        seq = self.world.between(1, 2**50)
+        self._open[seq] = Call(self._run, Cause("@op", 0, seq), Raw(encode(event)))
+        self._checkers.attempted(self.name, self._open[seq].cause)
+        self._send(seq)
+
+    def roll_back(self) -> None:
+        self.command(RunRolledBack("the operator said so"))
+
+    def order_all(self) -> None:
+        self.command(WorkerOrdered("", self.world.rng.choice(("pause", "resume", "checkpoint"))))
+
+    def _send(self, seq: int) -> None:
+        call = self._open.get(seq)
+        if call is not None:
+            self.network.send(self.name, self.world.rng.choice(self._hosts), call)
+            self.world.after(300 * MS, self._send, seq)
+
+    def _receive(self, _source: str, message: Any) -> None:
+        if isinstance(message, Answered):
+            self._checkers.answered(self.name, message.cause, message.answer)
+            self._open.pop(message.cause.seq, None)
+
+
+def _said(message: Any) -> str:
+    return f"{type(message).__name__} {getattr(message, 'cause', '')}"

@@ -1,0 +1,26 @@
+"""For authors of adapters: the suites that every journal, pulse and mailbox must pass. The map of the room:
+
+    journal.py     JOURNAL_CHECKS, from journal_appends.py, journal_reads.py and journal_archive.py
+    pulse.py       PULSE_CHECKS
+    mailbox.py     MAILBOX_CHECKS
+    faults.py      LostReply: a journal whose replies get lost
+    expect.py      assertions without a test framework
+
+Needs no test framework. A check is a function whose name is the fact it checks.
+"""
+
+from quorate.testing.faults import LostReply, append_surely
+from quorate.testing.journal import JOURNAL_CHECKS, check_journal
+from quorate.testing.mailbox import MAILBOX_CHECKS, check_mailbox
+from quorate.testing.pulse import PULSE_CHECKS, check_pulse
+
+__all__ = [
+    "JOURNAL_CHECKS",
+    "MAILBOX_CHECKS",
+    "PULSE_CHECKS",
+    "LostReply",
+    "append_surely",
+    "check_journal",
+    "check_mailbox",
+    "check_pulse",
+]

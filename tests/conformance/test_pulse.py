@@ -1,0 +1,23 @@
+"""Every pulse adapter keeps the contract of the port."""
+
+from __future__ import annotations
+
+import pytest
+
+from quorate.stores import MemoryPulse, Shelf, SqlitePulse
+from quorate.testing import PULSE_CHECKS
+
+
+def _memory(_):
+    shelf = Shelf()
+    return lambda: MemoryPulse(shelf)
+
+
+def _sqlite(directory):
+    return lambda: SqlitePulse(directory)
+
+
+@pytest.mark.parametrize("check", PULSE_CHECKS, ids=lambda check: check.__name__)
+@pytest.mark.parametrize("store", [_memory, _sqlite], ids=["memory", "sqlite"])
+def test_a_pulse_keeps_the_contract(store, check, tmp_path):
+    check(store(tmp_path))

@@ -1,0 +1,335 @@
+"""The collector: signals in, events out; forgetting nothing before it is written, explaining every wait."""
+
+from __future__ import annotations
+
+import pytest
+
+from quorate.core.cluster.collect import Collector
+from quorate.core.cluster.events import (
+    Arrive,
+    BarrierReleased,
+    Heartbeat,
+    HeartbeatSeen,
+    RunStopped,
+    WorkerLeft,
+    WorkerLoading,
+    WorkerLost,
+    WorkerOrdered,
+)
+from quorate.core.cluster.state import WorkerState
+from quorate.core.errors import Refusal
+from quorate.core.kinds import KINDS
+from quorate.core.machine import Wait
+from quorate.core.members import Cause
+from quorate.core.shell import Take, Tick
+from tests.core import byhand
+from tests.core.cluster.yard import Yard, standing
+
+SECOND = 1_000_000
+
+
+def refusal(said: object) -> Refusal:
+    assert isinstance(said, Refusal), said
+    return said
+
+
+# -- heartbeats ----------------------------------------------------------------------------------------------------
+
+
+def test_a_heartbeat_is_answered_with_its_number() -> None:
+    yard = standing("a")
+    assert yard.beat("a", seq=17) == HeartbeatSeen(17)
+
+
+def test_a_heartbeat_is_never_journaled() -> None:
+    yard = standing("a", "b")
+    before = yard.n
+    yard.pass_s(20)
+    assert yard.n == before
+
+
+def test_a_repeated_heartbeat_proves_no_life() -> None:
+    """Somebody, somewhere, sends the same bytes again and again."""
+    yard = standing("a", "b")
+    yard.beat("a", seq=5)
+    for _ in range(30):
+        yard.pass_s(1, "a")
+        if yard.worker("a").state is WorkerState.FAILED:
+            break
+        yard.beat("a", seq=5)
+    assert yard.worker("a").state is WorkerState.FAILED
+
+
+@pytest.mark.parametrize("proof", ["beat", "command", "arrival"])
+def test_each_of_these_is_a_sign_of_life(proof: str) -> None:
+    yard = standing("a", "b")
+    yard.pass_s(20, "a")
+    if proof == "beat":
+        yard.beat("a")
+    elif proof == "command":
+        yard.say(WorkerLoading, "a")
+    else:
+        yard.arrive("a")
+    assert yard.collector.silent_us("a", yard.hand.now_us) == 0
+    yard.pass_s(29, "a")
+    assert yard.worker("a").state is not WorkerState.FAILED
+    yard.pass_s(1, "a")
+    assert yard.worker("a").state is WorkerState.FAILED
+
+
+def test_an_order_to_a_silent_worker_is_no_sign_of_its_life() -> None:
+    yard = standing("a", "b")
+    yard.pass_s(20, "a")
+    yard.order(WorkerOrdered("a", "pause"))
+    yard.pass_s(10, "a")
+    assert yard.worker("a").state is WorkerState.FAILED
+
+
+def test_a_worker_that_left_is_watched_no_more() -> None:
+    yard = standing("a", "b")
+    yard.say(WorkerLeft, "a")
+    assert yard.collector.silent_us("a", yard.hand.now_us) is None
+    before = yard.n
+    yard.pass_s(60)
+    assert yard.n == before
+
+
+def test_a_new_life_is_watched_from_its_beginning_with_any_number() -> None:
+    yard = standing("a", "b")
+    yard.beat("a", seq=1000)
+    yard.pass_s(20, "a")
+    yard.join("a")
+    assert yard.collector.silent_us("a", yard.hand.now_us) == 0
+    assert "a" not in yard.collector.pulses
+    yard.pass_s(1, "a")
+    yard.beat("a", seq=1)
+    assert yard.collector.silent_us("a", yard.hand.now_us) == 0
+
+
+def test_nobody_is_lost_because_the_host_stood_still() -> None:
+    yard = standing("a", "b")
+    yard._at_rest(yard.hand.tick(3600 * SECOND))
+    assert [yard.worker(name).state for name in "ab"] == [WorkerState.IDLE] * 2
+    yard.pass_s(30, "a")
+    assert yard.worker("a").state is WorkerState.FAILED
+
+
+def test_the_collector_asks_to_be_woken_in_time_for_every_loss() -> None:
+    """A host that ticks only when it asked for it."""
+    yard = standing("a", "b")
+    began_us = yard.hand.now_us
+    for _ in range(100):
+        wake_us = yard.hand.host.wake_us()
+        assert wake_us is not None
+        yard._at_rest(yard.hand.report(Tick(), max(0, wake_us - yard.hand.now_us)))
+        if yard.worker("a").state is WorkerState.FAILED:
+            break
+    assert yard.hand.now_us == began_us + 30 * SECOND
+    assert yard.worker("b").state is WorkerState.FAILED
+
+
+def test_the_collector_asks_to_be_woken_at_a_deadline() -> None:
+    yard = standing("a", "b", barrier_deadline_s=3.0)
+    assert yard.collector.wake_us() != yard.hand.now_us + 3 * SECOND
+    yard.arrive("a")
+    assert yard.collector.wake_us() == yard.hand.now_us + 3 * SECOND
+
+
+def test_a_collector_without_anybody_need_not_be_woken() -> None:
+    assert Yard().collector.wake_us() is None
+
+
+def test_what_a_worker_last_said_is_kept_for_people_with_when_its_training_moved() -> None:
+    yard = standing("a")
+    yard.beat("a", seq=1, step=5, progress=10, task="epoch 1")
+    began_us = yard.collector.pulses["a"].progress_us
+    yard.pass_s(1, "a")
+    yard.beat("a", seq=2, step=6, progress=10)
+    assert yard.collector.pulses["a"].progress_us == began_us
+    assert yard.collector.pulses["a"].beat.step == 6
+    yard.beat("a", seq=3, progress=11)
+    assert yard.collector.pulses["a"].progress_us == began_us + SECOND
+    yard.beat("a", seq=2, step=99, progress=50)
+    assert yard.collector.pulses["a"].beat.step == 0
+
+
+# -- who may signal ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("sort", ["beat", "arrive"])
+def test_signals_of_strangers_old_lives_and_the_gone_are_declined_by_name(sort: str) -> None:
+    yard = standing("a", "b", "c")
+    yard.register("a")
+    yard.say(WorkerLeft, "b")
+    yard.lose("c")
+    give = yard.beat if sort == "beat" else yard.arrive
+    said = [give("nobody", incarnation=1), give("a", incarnation=1), give("a", incarnation=3), give("b"), give("c")]  # type: ignore[operator]
+    codes = [refusal(one).code for one in said]
+    assert codes == ["unknown_worker", "superseded", "contradiction", "member_gone", "member_gone"]
+    assert "it left" in refusal(said[3]).why
+    assert "no sign of life" in refusal(said[4]).why
+
+
+def test_a_declined_signal_leaves_no_trace() -> None:
+    yard = standing("a", "b")
+    yard.pass_s(10, "a")
+    yard.beat("a", incarnation=7)
+    yard.arrive("a", incarnation=7)
+    assert yard.collector.silent_us("a", yard.hand.now_us) == 10 * SECOND
+    assert yard.collector.gatherings == {}
+
+
+# -- forgetting ----------------------------------------------------------------------------------------------------
+
+
+def test_arrivals_are_forgotten_only_when_the_release_is_written() -> None:
+    yard = standing("a", "b")
+    yard.arrive("a")
+    yard.hand.sign("b", Arrive("b", 1, "b", 1))
+    assert set(yard.collector.gatherings["b"].arrivals) == {1, 2}
+    yard.hand.land()
+    assert yard.collector.gatherings == {}
+
+
+def test_a_loss_that_the_table_knows_already_is_not_proposed() -> None:
+    """Left in this very batch, and overdue in the same moment."""
+    yard = standing("a", "b")
+    collector = Collector(yard.machine, 0)
+    yard.machine.fleet.workers["a"].state = WorkerState.LEFT
+    events = [event for now_us in range(0, 31 * SECOND, SECOND) for event in collector.due(yard.machine, now_us)]
+    assert [event.member for event in events if isinstance(event, WorkerLost)][:1] == ["b"]
+
+
+def test_a_new_collector_watches_everyone_who_is_here_afresh() -> None:
+    yard = standing("a", "b")
+    yard.say(WorkerLeft, "b")
+    yard.pass_s(20, "a")
+    collector = Collector(yard.machine, 77)
+    assert collector.silent_us("a", 77) == 0
+    assert collector.silent_us("b", 77) is None
+    assert collector.gatherings == {}
+
+
+def test_losses_and_releases_that_follow_from_them_are_judged_with_the_losses_applied() -> None:
+    yard = standing("a", "b", "c", barrier_deadline_s=30.0)
+    yard.arrive("a")
+    yard.arrive("b")
+    yard.pass_s(30, "c")
+    lost, released = yard.events()
+    assert isinstance(lost, WorkerLost)
+    assert isinstance(released, BarrierReleased)
+
+
+# -- explaining ----------------------------------------------------------------------------------------------------
+
+
+def test_an_empty_fleet_waits_for_somebody_to_register() -> None:
+    explanation = Yard().explain()
+    assert "no worker is here" in explanation.sentence
+    assert explanation.waits == ()
+
+
+def test_a_fleet_at_work_waits_for_nobody() -> None:
+    yard = standing("a", "b")
+    yard.register("new")
+    explanation = yard.explain()
+    assert "waits for nobody" in explanation.sentence
+    assert "3" in explanation.sentence
+    assert "2" in explanation.sentence
+    assert explanation.waits == ()
+
+
+def test_the_straggler_is_named_with_what_happens_when() -> None:
+    yard = standing("a", "b", "c", barrier_deadline_s=60.0)
+    yard.arrive("a", 7)
+    yard.pass_s(20)
+    yard.arrive("c", 7)
+    yard.pass_s(5)
+    (wait,) = yard.explain().waits
+    assert wait.missing == ("b",)
+    assert (wait.waited_us, wait.left_us) == (25 * SECOND, 35 * SECOND)
+    assert wait.then == "it is aborted for all"
+    assert "barrier b, generation 1" in wait.what
+    assert "2 of 3 have arrived" in wait.what
+    sentence = yard.explain().sentence
+    assert "waits for b" in sentence
+    assert "25.0 s so far" in sentence
+    assert "it is aborted for all in 35.0 s" in sentence
+
+
+def test_a_barrier_below_its_minimum_says_so() -> None:
+    yard = standing("a", barrier_min=2)
+    yard.arrive("a")
+    (wait,) = yard.explain().waits
+    assert wait.missing == ()
+    assert "barrier_min = 2" in wait.what
+
+
+def test_stragglers_are_named_up_to_five_in_the_sentence_and_all_in_the_value() -> None:
+    names = [f"w{i}" for i in range(9)]
+    yard = standing(*names)
+    yard.arrive("w0")
+    explanation = yard.explain()
+    assert explanation.waits[0].missing == tuple(names[1:])
+    assert "waits for w1, w2, w3, w4, w5 and 3 more" in explanation.sentence
+
+
+def test_who_misses_heartbeats_is_named_before_it_is_lost() -> None:
+    yard = standing("a", "b")
+    yard.pass_s(9, "b")
+    assert yard.explain().waits == ()
+    yard.pass_s(1, "b")
+    assert yard.explain().waits == (Wait("a heartbeat", ("b",), 10 * SECOND, 20 * SECOND, "it is lost"),)
+    assert yard.explain().sentence == "a heartbeat, waits for b (10.0 s so far; it is lost in 20.0 s)"
+
+
+def test_every_wait_is_explained_at_once() -> None:
+    yard = standing("a", "b", "c")
+    yard.arrive("a", 1, "x")
+    yard.arrive("b", 1, "y")
+    yard.pass_s(11, "c")
+    waits = yard.explain().waits
+    assert [wait.missing for wait in waits] == [("b", "c"), ("a", "c"), ("c",)]
+
+
+def test_a_run_that_is_over_says_why() -> None:
+    yard = standing("a")
+    yard.arrive("a")
+    yard.order(RunStopped("enough"))
+    assert yard.explain().sentence == "the run is over: enough"
+
+
+def test_a_run_that_was_stopped_without_a_reason_says_that() -> None:
+    yard = standing("a")
+    yard.order(RunStopped(""))
+    assert yard.explain().sentence == "the run is over: it was stopped"
+
+
+# -- a signal in a queue -------------------------------------------------------------------------------------------
+
+
+def test_how_long_one_waited_counts_from_when_its_arrival_came_not_from_when_it_was_read() -> None:
+    yard = standing("a", "b")
+    yard.hand.call("a", Cause("a", 1, 2), WorkerLoading("a", 1))
+    yard.hand.sign("a", Arrive("a", 1, "b", 1))
+    yard.hand.now_us += 4 * SECOND
+    yard.hand.sign("b", Arrive("b", 1, "b", 1))
+    yard.hand.now_us += SECOND
+    yard.hand.land()
+    yard.hand.land()
+    (released,) = yard.events()
+    assert isinstance(released, BarrierReleased)
+    assert released.waits_us == [5 * SECOND, SECOND]
+
+
+def test_a_heartbeat_that_waited_through_a_take_over_makes_nobody_older() -> None:
+    yard = standing("a", "b")
+    later = byhand.Hand(KINDS, yard.hand.journal, "beta")
+    later.sign("a", Heartbeat("a", 1, 5))
+    later.now_us += 20 * SECOND
+    later.load()
+    later.report(Take())
+    later.land()
+    collector = later.host.desk.collector  # type: ignore[union-attr]
+    assert isinstance(collector, Collector)
+    assert collector.silent_us("a", later.now_us) == 0

@@ -1,0 +1,97 @@
+"""One host per state of every table of a kind, so that bad input can be tried in each of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from quorate.core.cluster import KIND as CLUSTER
+from quorate.core.cluster.events import (
+    RunStopped,
+    WorkerCheckpointing,
+    WorkerLeft,
+    WorkerLoading,
+    WorkerReady,
+    WorkerTraining,
+)
+from quorate.core.machine import Kind
+from quorate.core.members import Cause
+from tests.core import byhand, tally
+from tests.core.byhand import Hand
+from tests.core.cluster.yard import standing
+from tests.core.scribe import created
+
+Key = tuple[str, str]
+
+
+def _fleet(*moves: Any) -> Hand:
+    """Worker v is ready; w goes through these. A move of None is a loss."""
+    yard = standing("v")
+    for move in moves:
+        if move is None:
+            yard.lose("w")
+        elif move == "register":
+            yard.register("w")
+        else:
+            yard.say(move, "w")
+    return yard.hand
+
+
+def _barrier(*arrivals: tuple[str, int]) -> Hand:
+    yard = standing("v", "w")
+    for name, step in arrivals:
+        yard.arrive(name, step, "w")
+    return yard.hand
+
+
+def _closed() -> Hand:
+    yard = standing("v", "w")
+    yard.order(RunStopped("enough"))
+    return yard.hand
+
+
+def _tally(counted: int, end: bool) -> Hand:
+    hand = byhand.serving(tally.KINDS, created("tally", {"goal": 3, "most": 3}))
+    for name in ("v", "w"):
+        hand.call(name, Cause(name, 0, 0), tally.Joined(name, 0, bytes([7] * 16)))
+        hand.land()
+    if counted:
+        hand.call("w", Cause("w", 1, 1), tally.Counted("w", 1, counted))
+        hand.land()
+    if end:
+        hand.order(tally.Ended("enough"))
+        hand.land()
+    hand.actions.clear()
+    return hand
+
+
+READY = ("register", WorkerReady)
+SCENES: dict[str, dict[Key, Callable[[], Hand]]] = {
+    "cluster": {
+        ("run", "Open"): lambda: _fleet(),
+        ("run", "Closed"): _closed,
+        ("worker", "Absent"): lambda: _fleet(),
+        ("worker", "Initializing"): lambda: _fleet("register"),
+        ("worker", "Idle"): lambda: _fleet(*READY),
+        ("worker", "LoadingData"): lambda: _fleet(*READY, WorkerLoading),
+        ("worker", "Training"): lambda: _fleet(*READY, WorkerLoading, WorkerTraining),
+        ("worker", "Checkpointing"): lambda: _fleet(*READY, WorkerLoading, WorkerTraining, WorkerCheckpointing),
+        ("worker", "Recovering"): lambda: _fleet("register", None, *READY),
+        ("worker", "Failed"): lambda: _fleet("register", None),
+        ("worker", "Left"): lambda: _fleet("register", WorkerLeft),
+        ("barrier generation", "Open"): lambda: _barrier(("v", 1)),
+        ("barrier generation", "Released"): lambda: _barrier(("v", 1), ("w", 1)),
+        ("barrier generation", "Aborted"): lambda: _barrier(("v", 1), ("w", 2)),
+    },
+    "tally": {
+        ("tally", "Counting"): lambda: _tally(1, False),
+        ("tally", "Full"): lambda: _tally(3, False),
+        ("tally", "Over"): lambda: _tally(1, True),
+    },
+}
+KINDS: dict[str, Kind] = {"cluster": CLUSTER, "tally": tally.KIND}
+EVERY = [(kind, key) for kind, scenes in SCENES.items() for key in scenes]
+
+
+def scene_id(value: Any) -> str:
+    return value if isinstance(value, str) else "-".join(value)

@@ -1,0 +1,133 @@
+"""Lives: they hold every promise, are repeatable to the last message, and show what went wrong when something does."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from hashlib import blake2b
+
+import pytest
+
+from quorate.core.errors import JournalCorrupt
+from quorate.sim import live
+from quorate.sim.disk import Disk
+from quorate.sim.network import Network, Weather
+from quorate.sim.world import MS, SECOND, World
+
+SEEDS = 500 if os.environ.get("QUORATE_SOAK") else 12
+CODE = """
+import sys
+from hashlib import blake2b
+from quorate.sim import live
+print(blake2b("\\n".join(live(int(sys.argv[1]), record=True).transcript).encode()).hexdigest())
+"""
+
+
+def transcript_digest(seed: int) -> str:
+    return blake2b("\n".join(live(seed, record=True).transcript).encode()).hexdigest()
+
+
+def elsewhere(seed: int, hash_seed: str) -> str:
+    environment = {**os.environ, "PYTHONHASHSEED": hash_seed}
+    run = subprocess.run([sys.executable, "-c", CODE, str(seed)], env=environment, capture_output=True, check=True)
+    return run.stdout.decode().strip()
+
+
+@pytest.mark.parametrize("seed", range(1001, 1001 + SEEDS))
+def test_a_life_keeps_every_promise(seed: int) -> None:
+    outcome = live(seed)
+    assert outcome.violation == ""
+    assert outcome.released > 20
+    assert outcome.entries > 50
+
+
+def test_the_same_seed_is_the_same_life_in_every_process() -> None:
+    here = transcript_digest(7)
+    assert [elsewhere(7, "1"), elsewhere(7, "2")] == [here, here]
+
+
+def test_another_seed_is_another_life() -> None:
+    assert transcript_digest(7) != transcript_digest(8)
+
+
+def test_a_transcript_does_not_change_what_happens() -> None:
+    silent, told = live(5), live(5, record=True)
+    assert (silent.events, silent.entries, silent.released) == (told.events, told.entries, told.released)
+    assert silent.transcript == []
+    assert any("is durable" in line for line in told.transcript)
+
+
+def test_lives_meet_every_sort_of_trouble() -> None:
+    """The simulator must not become gentle unnoticed."""
+    lines = [line for seed in range(1, 41) for line in live(seed, record=True).transcript]
+    for trouble in (
+        "loses power", "is killed", "is stopped", "goes on", "clock jumps", "full_disk", "cut_host_from_store", "twin",
+        "lost:", "superseded", "code='wrong_state'", "released=False", "Moved(", "roll_back", "code='stale_token'",
+    ):  # fmt: skip
+        assert any(trouble in line for line in lines), trouble
+
+
+def test_a_disk_keeps_what_was_synced_and_nothing_torn() -> None:
+    kept = set()
+    for seed in range(200):
+        disk = Disk("run")
+        disk.write(1, b"first")
+        disk.sync()
+        disk.write(2, b"second, which is longer")
+        disk.lose_power(World(seed).rng)
+        entries = disk.recover()
+        assert entries[:1] == [b"first"]
+        assert entries[1:] in ([], [b"second, which is longer"])
+        kept.add(len(entries))
+    assert kept == {1, 2}
+
+
+def test_a_disk_damaged_in_the_middle_is_no_torn_one() -> None:
+    disk = Disk("run")
+    disk.write(1, b"first")
+    disk.write(2, b"second")
+    disk.sync()
+    disk._synced[60] ^= 1
+    with pytest.raises(JournalCorrupt, match="entry 1"):
+        disk.recover()
+
+
+def deliveries(weather: Weather, count: int = 1000) -> tuple[list[int], list[int]]:
+    """The numbers that arrive, and when."""
+    world = World(1)
+    network = Network(world, weather)
+    arrived: list[int] = []
+    times: list[int] = []
+    network.attach("b", lambda _source, message: (arrived.append(message), times.append(world.now_us)))  # type: ignore[func-returns-value,arg-type]
+    for number in range(count):
+        network.send("a", "b", number)
+    world.run(60 * SECOND)
+    return arrived, times
+
+
+def test_a_fair_network_loses_and_doubles_nothing_but_reorders() -> None:
+    arrived, _ = deliveries(Weather())
+    assert sorted(arrived) == list(range(1000))
+    assert arrived != sorted(arrived)
+
+
+def test_a_bad_network_loses_doubles_and_holds_back() -> None:
+    arrived, times = deliveries(Weather(loss=0.1, doubling=0.2, straggling=0.05))
+    assert len(set(arrived)) < 1000
+    assert len(arrived) > len(set(arrived))
+    assert max(times) > 100 * MS
+
+
+def test_nothing_passes_a_cut_until_it_heals() -> None:
+    world = World(1)
+    network = Network(world, Weather())
+    heard: list[object] = []
+    network.attach("b", lambda _source, message: heard.append(message))
+    network.cut("a", "b")
+    network.send("a#1", "b", "lost")
+    world.run(SECOND)
+    network.heal()
+    network.send("a#1", "b", "heard")
+    world.run(2 * SECOND)
+    assert heard == ["heard"]

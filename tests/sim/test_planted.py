@@ -1,0 +1,169 @@
+"""Every checker can fail: a bug is planted, and some seed finds it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from quorate.core.cluster import rules
+from quorate.core.cluster.collect import Collector, Gathering
+from quorate.core.cluster.machine import Cluster
+from quorate.core.cluster.state import Fleet
+from quorate.core.detector import Detector
+from quorate.core.host import Host
+from quorate.core.machine import Event
+from quorate.core.members import Cause, Roster
+from quorate.core.run import Run
+from quorate.sdk.session import Session
+from quorate.sim import live
+from quorate.sim.store import Store, Write, WriteDone
+
+SEEDS = range(1, 200)
+
+
+def found_by(checker: str) -> str:
+    """What the first seed that breaks this promise says. Other promises may break too; this one must."""
+    for seed in SEEDS:
+        outcome = live(seed)
+        if outcome.violation.startswith(f"{checker}:"):
+            return outcome.violation
+    pytest.fail(f"{len(SEEDS)} lives with a planted bug, and {checker} noticed nothing")
+
+
+def test_a_release_without_the_last_one_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    whole: Callable[..., Event | None] = Collector._settle
+
+    def hasty(self: Collector, gathering: Gathering, fleet: Fleet, now_us: int) -> Event | None:
+        missing = fleet.taking_part.keys() - gathering.arrivals.keys()
+        if len(missing) == 1 and len(gathering.arrivals) >= fleet.config.barrier_min:
+            seat = missing.pop()
+            worker = fleet.taking_part.pop(seat)
+            try:
+                return whole(self, gathering, fleet, now_us)
+            finally:
+                fleet.taking_part[seat] = worker
+        return whole(self, gathering, fleet, now_us)
+
+    monkeypatch.setattr(Collector, "_settle", hasty)
+    _drop_check(monkeypatch)
+    assert "took part" in found_by("barriers")
+
+
+def _drop_check(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The fold would refuse such a release: take that guard away as well."""
+    from quorate.core.cluster.events import BarrierReleased
+    from quorate.core.cluster.state import BarrierState
+    from quorate.core.cluster.table import BARRIER
+
+    moves = BARRIER._moves[BarrierReleased]
+    open_move = moves[BarrierState.OPEN.value]
+    unchecked = type(open_move)(None, None, open_move.target, None, open_move.do)
+    monkeypatch.setitem(moves, BarrierState.OPEN.value, unchecked)
+
+
+def test_an_acknowledgement_before_the_sync_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    whole = Store.receive
+
+    def hasty(self: Store, source: str, message: Any) -> None:
+        whole(self, source, message)
+        if isinstance(message, Write) and message.n == len(self.entries) + 1 and not self.full:
+            self._answer(source, WriteDone(message.nonce))
+
+    monkeypatch.setattr(Store, "receive", hasty)
+    found_by("durability")
+
+
+def test_an_answer_before_the_entry_is_written_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    whole = Host._launch
+
+    def hasty(self: Host, batch: Any) -> None:
+        whole(self, batch)
+        if self.desk is not None:
+            self._out.extend(self.desk.publish(batch))
+
+    monkeypatch.setattr(Host, "_launch", hasty)
+    found_by("durability")
+
+
+def test_a_forgotten_answer_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    whole = Roster.check_cause
+
+    def forgetful(self: Roster, cause: Cause) -> Any:
+        before = whole(self, cause)
+        return None if type(before).__name__ == "Repeat" else before
+
+    monkeypatch.setattr(Roster, "check_cause", forgetful)
+    found_by("answers")
+
+
+def test_a_command_that_is_never_answered_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    whole = Session._answered
+
+    def deaf(self: Session, cause: Cause, answer: Any) -> None:
+        if cause.seq != 3:
+            whole(self, cause, answer)
+
+    monkeypatch.setattr(Session, "_answered", deaf)
+    assert "never answered" in found_by("answers")
+
+
+def test_a_fold_that_forgets_what_a_snapshot_held_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    whole = Fleet.rebuild
+
+    def lossy(self: Fleet) -> None:
+        whole(self)
+        for worker in self.workers.values():
+            worker.registered_us = 0
+
+    monkeypatch.setattr(Fleet, "rebuild", lossy)
+    found_by("folds")
+
+
+def test_a_fold_that_depends_on_the_host_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    whole = Run.extend
+
+    def partial(self: Run, payload: bytes) -> Any:
+        folded = whole(self, payload)
+        self.head.address = f"{id(self)}"
+        return folded
+
+    monkeypatch.setattr(Run, "extend", partial)
+    found_by("folds")
+
+
+def test_a_zombie_that_is_believed_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    whole = Roster.check_cause
+
+    def gullible(self: Roster, cause: Cause) -> Any:
+        before = whole(self, cause)
+        return None if getattr(before, "code", "") == "superseded" else before
+
+    def whoever(self: Cluster, event: Any) -> Any:
+        return self.fleet.workers[event.member]
+
+    monkeypatch.setattr(Roster, "check_cause", gullible)
+    monkeypatch.setattr(Cluster, "_find", whoever)
+    found_by("lives")
+
+
+def test_a_run_that_waits_for_the_dead_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    whole = Detector.look
+
+    def merciful(self: Detector, now_us: int) -> list[Any]:
+        whole(self, now_us)
+        return []
+
+    monkeypatch.setattr(Detector, "look", merciful)
+    found_by("progress")
+
+
+def test_a_host_that_sleeps_for_ever_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Host, "wake_us", lambda self: None)
+    found_by("progress")
+
+
+def test_without_a_planted_bug_nothing_is_noticed() -> None:
+    assert rules.check_release is not None
+    assert [live(seed).violation for seed in range(1, 6)] == [""] * 5
