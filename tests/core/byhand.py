@@ -7,6 +7,7 @@ of a store are reported by tests themselves.
 from __future__ import annotations
 
 from collections.abc import Hashable
+from itertools import count as counting
 from typing import Any, TypeVar
 
 import msgspec
@@ -20,10 +21,12 @@ from quorate.core.messages import Answered, Call, Hello, Sign, ToMember
 from quorate.core.run import Kinds
 from quorate.core.shell import Action, Append, Create, Load, Loaded, Received, Report, Send, Take, Tick, Written
 from quorate.core.snapshot import Snapshot
-from tests.core.scribe import RUN
+from tests.core import tally
+from tests.core.scribe import RUN, created
 
 T = TypeVar("T")
 OPERATOR = "@operator"
+_lives = counting(1)
 
 
 class Journal:
@@ -49,7 +52,8 @@ class Hand:
     ) -> None:  # fmt: skip
         self.now_us = now_us
         self.journal = journal or Journal()
-        self.host = Host(RUN, name, f"{name}:7700", digest(name.encode()), kinds, limits)
+        secret = digest(b"life", next(_lives).to_bytes(8, "big"))
+        self.host = Host(RUN, name, f"{name}:7700", secret, kinds, limits)
         self.actions: list[Action] = self.host.start(now_us)
         self._operator_seq = 0
 
@@ -160,3 +164,36 @@ def recorded(kinds: Kinds, payload: bytes, kind: Any) -> list[tuple[Cause | None
     entry = decode_entry(payload, RUN, int(msgspec.msgpack.decode(payload)[2]))
     return list(kinds.decoder(kind).decode(entry.events))
 
+
+
+# -- a tally in the hand -------------------------------------------------------------------------------------------
+
+
+def tallying(*members: str, limits: Limits | None = None, **config: Any) -> Hand:
+    """A host that serves a tally in which these have joined, each through a connection of its own name."""
+    hand = serving(tally.KINDS, created("tally", config or {"goal": 1000}), limits)
+    for member in members:
+        hand.call(member, *join(member))
+        hand.land()
+    hand.actions.clear()
+    return hand
+
+
+def join(member: str, life: int = 0) -> tuple[Cause, tally.Joined]:
+    return Cause(member, life, 0), tally.Joined(member, life, bytes([life + 1] * 16))
+
+
+def count(member: str, seq: int, amount: int = 1, note: str = "", life: int = 1) -> tuple[Cause, tally.Counted]:
+    return Cause(member, life, seq), tally.Counted(member, life, amount, note)
+
+
+def sheet(hand: Hand) -> tally.Sheet:
+    assert hand.host.run is not None
+    machine = hand.host.run.machine
+    assert isinstance(machine, tally.Tally)
+    return machine.sheet
+
+
+def written(hand: Hand, back: int = 1) -> list[Event]:
+    """The events of the newest entry in the journal, or of one further back."""
+    return [event for _, event in recorded(tally.KINDS, hand.journal.entries[-back], tally.KIND)]

@@ -58,7 +58,9 @@ def pair(scribe: Scribe, what: str, who: int, which: int) -> Pair | None:
             nonce = bytes([who, which, life % 256]) + bytes(13)
             return Cause(name, life, 0), WorkerRegistered(name, life, nonce, b"k", "host:1", which, {"a": "b"})
         case "move":
-            return (cause, MOVES[which](name, life)) if cause else None
+            move = MOVES[which]
+            fence = (fleet.generation,) if move in (WorkerIdle, WorkerLoading) else ()
+            return (cause, move(name, life, *fence)) if cause else None
         case "lost":
             return None, WorkerLost(name, life, 30_000_000, "silent")
         case "order":

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, get_type_hints
 
 import msgspec
 from hypothesis import strategies as st
@@ -80,9 +80,7 @@ def limits(info: Any) -> list[Any]:
 
 
 def field_type(sort: type[Any], name: str) -> Any:
-    import typing
-
-    return typing.get_type_hints(sort, include_extras=True)[name]
+    return get_type_hints(sort, include_extras=True)[name]
 
 
 def misfits(sort: type[Any], name: str, info: Any) -> list[Any]:

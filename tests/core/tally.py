@@ -242,6 +242,9 @@ class Nods:
         wait = Wait("a nod", missing, now_us - self.since_us, None, "")
         return Explanation(f"counted {machine.sheet.total} of {machine.sheet.config.goal}", (wait,) if missing else ())
 
+    def overview(self, machine: Tally, _now_us: int) -> dict[str, Any]:
+        return {"total": machine.sheet.total, "goal": machine.sheet.config.goal, "nodded": list(self.nodded)}
+
 
 KIND = Kind(
     name="tally",

@@ -83,6 +83,11 @@ class Desk:
         if isinstance(signal, Refusal):
             batch.replies.append((waiting.peer, Declined("", 0, "signal", signal)))
             return
+        if sign.member and sign.member != signal.member:
+            why = f"{sign.member} gives a signal of {signal.member}"
+            refusal = Refusal("contradiction", why, "speak for yourself")
+            batch.replies.append((waiting.peer, Declined(sign.member, 0, signal.topic(), refusal)))
+            return
         heard = self.collector.hear(signal, self.run.machine, waiting.came_us)
         if isinstance(heard, Refusal):
             batch.replies.append((waiting.peer, Declined(signal.member, signal.incarnation, signal.topic(), heard)))
@@ -147,3 +152,12 @@ class Desk:
 
     def explain(self, now_us: int) -> Explanation:
         return self.collector.explain(self.run.machine, now_us)
+
+    def overview(self, now_us: int) -> dict[str, Any]:
+        head = self.run.head
+        about = {
+            "run": head.run, "kind": head.kind, "rules": head.rules, "label": head.label, "entry": head.n,
+            "at_us": head.at_us, "term": head.term, "host": head.host, "address": head.address,
+            "duties": len(self.run.duties),
+        }  # fmt: skip
+        return about | self.collector.overview(self.run.machine, now_us)

@@ -37,7 +37,7 @@ from quorate.core.dice import SEED_BYTES
 from quorate.core.errors import Bug, ConfigError, QuorateError, Refusal
 from quorate.core.journal import NONCE_BYTES, STATE_DIGEST_EVERY, HostTook, chain_seed
 from quorate.core.machine import Explanation
-from quorate.core.messages import Answered, Call, Declined, Hello, Moved, Sign, ToMember
+from quorate.core.messages import Answered, Call, Declined, Hello, Moved, Sign, ToHost, ToMember
 from quorate.core.run import Decided, Kinds, Run, fold, readable
 from quorate.core.shell import (
     Action,
@@ -141,6 +141,18 @@ class Host:
             self._send(report.peer, Moved(self.run_name, 0, ""))
         elif isinstance(report, Asked):
             self._out.append(Explained(report.peer, self._stopped_because()))
+        out, self._out = self._out, []
+        return out
+
+    def receive(self, messages: list[tuple[Peer, ToHost]], now_us: int) -> list[Action]:
+        """Messages that came together are decided together: the same as ``Received`` for each, with one entry."""
+        if self.phase is Phase.STOPPED:
+            return [action for peer, message in messages for action in self.handle(Received(peer, message), now_us)]
+        self._now_us = max(self._now_us, now_us)
+        self._out = []
+        for peer, message in messages:
+            self._on_received(Received(peer, message))
+        self._pump()
         out, self._out = self._out, []
         return out
 
@@ -414,7 +426,7 @@ class Host:
     def _publish(self, desk: Desk, batch: Batch) -> None:
         self._out.extend(desk.publish(batch))
         if self._asked:
-            self._answer_asked(desk.explain(self._now_us))
+            self._answer_asked(desk.explain(self._now_us), desk.overview(self._now_us))
 
     def _send(self, peer: Peer, message: ToMember) -> None:
         self._out.append(Send(peer, message))
@@ -433,15 +445,15 @@ class Host:
             if self._writer.slow_for_us(self._now_us) >= self.limits.slow_write_us:
                 self._answer_asked(Explanation(self._writer.explain(self._now_us)))
         elif self.desk is not None:
-            self._answer_asked(self.desk.explain(self._now_us))
+            self._answer_asked(self.desk.explain(self._now_us), self.desk.overview(self._now_us))
         elif self.phase is Phase.LOADING:
             self._answer_asked(Explanation("the journal is being read"))
         else:
             serves = "nobody does yet" if self.run is None or not self.run.head.host else f"{self.run.head.host} does"
             self._answer_asked(Explanation(f"this host does not serve the run; {serves}"))
 
-    def _answer_asked(self, explanation: Explanation) -> None:
-        self._out.extend(Explained(peer, explanation) for peer in self._asked)
+    def _answer_asked(self, explanation: Explanation, overview: dict[str, Any] | None = None) -> None:
+        self._out.extend(Explained(peer, explanation, overview) for peer in self._asked)
         self._asked.clear()
 
     def _stop(self, code: str, why: str) -> None:

@@ -268,6 +268,9 @@ class Collector(Protocol):
 
     def explain(self, machine: Any, now_us: int) -> Explanation: ...
 
+    def overview(self, machine: Any, now_us: int) -> dict[str, Any]:
+        """The run as people want to see it, in plain values."""
+
 
 class Kind(msgspec.Struct, frozen=True):
     """Everything the rest of the house needs to know about one kind under one version of its rules."""

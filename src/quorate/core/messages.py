@@ -9,10 +9,10 @@ Bodies travel as raw bytes inside and are decoded with the run's kind, so this f
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Annotated, Any, Final
 
 import msgspec
-from msgspec import Raw
+from msgspec import Meta, Raw
 
 from quorate.core.codec import Reader
 from quorate.core.errors import Refusal
@@ -22,23 +22,33 @@ from quorate.core.members import Answer, Cause, Counter, MemberId
 MAX_MESSAGE_BYTES: Final = 1024 * 1024
 
 
+Token = Annotated[str, Meta(max_length=1024)]
+Proof = Annotated[bytes, Meta(max_length=128)]
+
+
 class Hello(msgspec.Struct, frozen=True, array_like=True, tag="hello"):
     """The first message of a connection, for each member that speaks through it. ``incarnation`` 0: not joined yet."""
 
     run: RunName
     member: MemberId
     incarnation: Counter = 0
+    token: Token = ""
+    """Proves to the door that the sender is this life of the member. A host never looks at it."""
 
 
 class Call(msgspec.Struct, frozen=True, array_like=True, tag="call"):
     run: RunName
     cause: Cause
     event: Raw
+    proof: Proof = b""
+    """With a join: the signature that shows the sender holds the key. Checked by the door."""
 
 
 class Sign(msgspec.Struct, frozen=True, array_like=True, tag="sign"):
     run: RunName
     signal: Raw
+    member: Annotated[str, Meta(max_length=64)] = ""
+    """Who gives it, where a door has to know without looking inside; the signal must say the same."""
 
 
 class Welcome(msgspec.Struct, frozen=True, array_like=True, tag="welcome"):

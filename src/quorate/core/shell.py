@@ -166,6 +166,8 @@ class Save(msgspec.Struct, frozen=True):
 class Explained(msgspec.Struct, frozen=True):
     peer: Peer
     explanation: Explanation
+    overview: dict[str, Any] | None = None
+    """The run as people want to see it; None while this host cannot say."""
 
 
 class Stop(msgspec.Struct, frozen=True):

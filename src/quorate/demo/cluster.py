@@ -162,7 +162,7 @@ class Stage200:
             worker.act()
             out += [(worker.name, message) for message in worker.session.take()]
         if out:
-            self.coordinator.sender.send(out)  # type: ignore[arg-type]
+            self.coordinator.sender.send(out)
         readable, _, _ = select.select([self.coordinator.stdout], [], [], 0.002)
         by_name = {worker.name: worker for worker in self.workers}
         for name, message in self.coordinator.receiver.receive() if readable else ():

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import msgspec
@@ -18,7 +18,7 @@ class Sender:
     def __init__(self, fd: int) -> None:
         self._fd = fd
 
-    def send(self, frames: list[tuple[Any, ToHost | ToMember]]) -> bool:
+    def send(self, frames: Sequence[tuple[Any, ToHost | ToMember]]) -> bool:
         """False if nobody is there to read."""
         payload = bytearray()
         for frame in frames:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from quorate.core import shell
 from quorate.core.errors import JournalBusy, JournalError, JournalFull, JournalGap, OutcomeUnknown
 from quorate.core.snapshot import Snapshot
-from quorate.ports import Append, Conflict, Journal, Saved
+from quorate.ports import Append, Conflict, Journal, Outcome, Saved
 
 PAGE = 1000
 
@@ -36,9 +36,30 @@ def append(journal: Journal, run: str, wish: shell.Append) -> shell.Report:
         return shell.Unknown(wish.nonce)
     except JournalError as error:
         return shell.Broken(error.code, str(error))
+    return _report(wish, outcome)
+
+
+def _report(wish: shell.Append, outcome: Outcome) -> shell.Report:
     if isinstance(outcome, Conflict):
         return shell.Taken(wish.nonce, outcome.payload)
     return shell.Written(wish.nonce)
+
+
+def append_all(journal: Journal, wishes: list[tuple[str, shell.Append]]) -> list[shell.Report]:
+    """Wishes of different runs in one commit. If they cannot be written together, each is tried alone, so that one
+    run's trouble is not another's."""
+    if len(wishes) > 1:
+        try:
+            outcomes = journal.append([Append(run, wish.n, wish.payload) for run, wish in wishes])
+        except (JournalGap, JournalFull, JournalBusy):
+            pass
+        except OutcomeUnknown:
+            return [shell.Unknown(wish.nonce) for _, wish in wishes]
+        except JournalError as error:
+            return [shell.Broken(error.code, str(error)) for _ in wishes]
+        else:
+            return [_report(wish, outcome) for (_, wish), outcome in zip(wishes, outcomes, strict=True)]
+    return [append(journal, run, wish) for run, wish in wishes]
 
 
 def read_entry(journal: Journal, run: str, n: int) -> shell.Report:

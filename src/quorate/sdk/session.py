@@ -112,7 +112,7 @@ class Session:
         """Stand at the barrier. Ends with a note: passed, aborted, rolled-back, refused, lost or ended."""
         after = self._after.get(barrier, 0)
         arrive = Arrive(self.member, self.incarnation, barrier, step, after, self._fence)
-        pending = Pending(Sign(self.run, Raw(encode(arrive))), now_us)
+        pending = Pending(Sign(self.run, Raw(encode(arrive)), self.member), now_us)
         self._arrivals[barrier] = pending
         self._out.append(pending.message)
         return arrive
@@ -152,11 +152,13 @@ class Session:
             self._beat_us = now_us + self.beat_interval_us
             self._beats += 1
             beat = Heartbeat(self.member, self.incarnation, self._beats, progress=self.progress, order=self._order)
-            self._out.append(Sign(self.run, Raw(encode(beat))))
+            self._out.append(Sign(self.run, Raw(encode(beat)), self.member))
         if self._command is None and self._wishes:
             event, fields = self._wishes.popleft()
             self._leaving = event is WorkerLeft
             self._seq += 1
+            if "fence" in event.__struct_fields__:
+                fields.setdefault("fence", self._fence)
             cause = Cause(self.member, self.incarnation, self._seq)
             body = Raw(encode(event(self.member, self.incarnation, **fields)))
             self._command = Pending(Call(self.run, cause, body), now_us, now_us)

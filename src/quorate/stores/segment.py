@@ -51,7 +51,8 @@ class Record(NamedTuple):
 
 
 class Damage(NamedTuple):
-    """The first thing that is wrong. ``entry`` is the one that should stand there, 0 for the header."""
+    """The first thing that is wrong. ``entry`` is the one that should stand there; 0 if that cannot be told, since the
+    header or the first record's head is damaged."""
 
     entry: int
     offset: int
@@ -100,7 +101,7 @@ def scan(content: bytes) -> Scan:
         return Scan("", [], header, sealed=False)
     run, offset = header
     records: list[Record] = []
-    entry, sealed = 1, False
+    entry, sealed = 0, False
     while offset < len(content):
         if sealed:
             what = f"{len(content) - offset} bytes follow the end of the segment"
@@ -132,10 +133,10 @@ def decode_record(content: bytes, offset: int, entry: int) -> Record | Damage:
         return Damage(entry, offset, "the head of the record is damaged", torn=False)
     if len(content) - start < length:
         here = len(content) - start
-        return Damage(entry, offset, f"the file ends after {here} of {length} bytes of a payload", torn=True)
+        return Damage(n or entry, offset, f"the file ends after {here} of {length} bytes of a payload", torn=True)
     payload = content[start : start + length]
     if seal(b"qseg record", n, payload) != content[start - SEAL_BYTES : start]:
-        return Damage(entry, offset, "the payload is not the one that was written", torn=False)
+        return Damage(n or entry, offset, "the payload is not the one that was written", torn=False)
     return Record(n, offset, payload)
 
 

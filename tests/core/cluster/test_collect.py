@@ -17,13 +17,16 @@ from quorate.core.cluster.events import (
     WorkerOrdered,
 )
 from quorate.core.cluster.state import WorkerState
+from quorate.core.codec import builtins
 from quorate.core.errors import Refusal
 from quorate.core.kinds import KINDS
 from quorate.core.machine import Wait
 from quorate.core.members import Cause
-from quorate.core.shell import Take, Tick
+from quorate.core.messages import Declined, Sign
+from quorate.core.shell import Asked, Explained, Received, Take, Tick
 from tests.core import byhand
 from tests.core.cluster.yard import Yard, standing
+from tests.core.scribe import RUN
 
 SECOND = 1_000_000
 
@@ -333,3 +336,77 @@ def test_a_heartbeat_that_waited_through_a_take_over_makes_nobody_older() -> Non
     collector = later.host.desk.collector  # type: ignore[union-attr]
     assert isinstance(collector, Collector)
     assert collector.silent_us("a", later.now_us) == 0
+
+
+def test_nobody_gives_a_signal_of_another() -> None:
+    yard = standing("a", "b")
+    yard.pass_s(10, "b")
+    sign = Sign(RUN, byhand.encode_raw(Heartbeat("b", 1, 99)), "a")
+    ((peer, declined),) = byhand.sent(yard.hand.report(Received("a", sign)), Declined)
+    assert peer == "a"
+    assert declined.refusal.code == "contradiction"  # type: ignore[union-attr]
+    assert yard.collector.silent_us("b", yard.hand.now_us) == 10 * SECOND
+    own = Sign(RUN, byhand.encode_raw(Heartbeat("b", 1, 99)), "b")
+    yard.hand.report(Received("b", own))
+    assert yard.collector.silent_us("b", yard.hand.now_us) == 0
+
+
+# -- alive but stuck -----------------------------------------------------------------------------------------------
+
+
+def stuck(yard: Yard) -> list[tuple[str, ...]]:
+    return [wait.missing for wait in yard.explain().waits if "stuck" in wait.what]
+
+
+def go_on(yard: Yard, seconds: int, **progress: int) -> None:
+    for _ in range(seconds):
+        for name, done in progress.items():
+            yard.beat(name, progress=done)
+        yard._at_rest(yard.hand.tick(SECOND))
+
+
+def test_a_worker_that_beats_on_without_progress_is_named_as_stuck_and_not_given_up() -> None:
+    yard = standing("a", "b", stuck_after_s=60.0)
+    go_on(yard, 60, a=5, b=5)
+    yard.beat("b", progress=6)
+    assert stuck(yard) == [("a",)]
+    go_on(yard, 100, a=5, b=7)
+    assert yard.worker("a").state is WorkerState.IDLE
+    yard.beat("a", progress=6)
+    assert ("a",) not in stuck(yard)
+
+
+def test_a_worker_that_stands_at_a_barrier_or_recovers_from_its_own_end_is_not_stuck() -> None:
+    yard = standing("a", "b", "c", stuck_after_s=60.0)
+    yard.lose("c")
+    yard.join("c")
+    yard.arrive("a")
+    go_on(yard, 61, a=5, c=5, b=1)
+    yard.beat("b", progress=2)
+    assert stuck(yard) == []
+
+
+def test_an_overview_shows_every_worker_and_barrier_in_plain_values() -> None:
+    yard = standing("a", "b", "c")
+    yard.arrive("a", 7)
+    yard.pass_s(2)
+    for name in ("b", "c"):
+        yard.arrive(name, 7)
+    yard.say(WorkerLeft, "b", "done")
+    yard.arrive("c", 8, "other")
+    yard.beat("a", step=3, progress=9, cpu=0.5, task="t")
+    yard.hand.report(Asked("someone"))
+    (explained,) = yard.hand.take_out(Explained)
+    shown = explained.overview
+    assert shown is not None
+    assert builtins(shown) == shown
+    assert [(w["id"], w["state"], w["rank"]) for w in shown["workers"]] == [
+        ("a", "Idle", 0), ("c", "Idle", 2), ("b", "Left", 1),
+    ]  # fmt: skip
+    first, second, gone = shown["workers"]
+    assert (first["step"], first["progress"], first["cpu"], first["task"], first["silent_s"]) == (3, 9, 0.5, "t", 0.0)
+    assert (second["waits"], gone["reason"], gone["silent_s"]) == (True, "done", None)
+    b, other = shown["barriers"]
+    assert (b["name"], b["generation"], b["step"], b["released"], b["last_to_come"]) == ("b", 1, 7, 1, "c")
+    assert b["longest_wait_s"] == 2.0
+    assert (other["name"], other["arrived"], other["missing"], other["generation"]) == ("other", 1, ["a"], 0)

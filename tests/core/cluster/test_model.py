@@ -84,12 +84,14 @@ class Model:
         }
         return None
 
-    def move(self, name: str, event: type[Any]) -> str | None:
+    def move(self, name: str, event: type[Any], stale: bool = False) -> str | None:
         worker = self.workers.get(name)
         if worker is None:
             return "unknown_member"
         if worker["state"] not in NEXT[event]:
             return "member_gone" if worker["state"] in GONE else "wrong_state"
+        if stale and worker["state"] == "Recovering" and event in (WorkerLoading, WorkerIdle):
+            return "stale_token"
         target = NEXT[event][worker["state"]]
         if event is WorkerReady and worker["state"] == "Initializing" and worker["bad"]:
             target = "Recovering"
@@ -211,6 +213,12 @@ class FleetBesideItsModel(RuleBasedStateMachine):
     @rule(name=WORKERS, event=MOVES)
     def move(self, name: str, event: type[Any]) -> None:
         assert self.code(self.yard.say(event, name)) == self.model.move(name, event)
+        self.model.settle()
+
+    @rule(name=WORKERS, event=st.sampled_from([WorkerIdle, WorkerLoading]))
+    def move_in_another_generation(self, name: str, event: type[Any]) -> None:
+        answer = self.yard.say(event, name, self.model.fence + 1)
+        assert self.code(answer) == self.model.move(name, event, stale=True)
         self.model.settle()
 
     @rule()

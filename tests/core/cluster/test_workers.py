@@ -99,7 +99,7 @@ class Life:
         if sort is B:
             self.operator += 1
             return self.scribe.decide(Cause("@op", 0, self.operator), B("worse"))
-        return self.scribe.decide(cause, sort(name, life))
+        return self.scribe.decide(cause, sort(name, life, *((self.fleet.generation,) if sort in (L, I) else ())))
 
     def walk(self, path: tuple[type[Any], ...], name: str = "w") -> Life:
         for sort in path:
@@ -414,6 +414,20 @@ def test_a_roll_back_moves_everyone_who_takes_part_and_barriers_go_on_waiting_fo
     assert yard.worker("idle").reason == "worse"
     yard.say(WorkerIdle, "idle")
     assert (yard.worker("idle").state, yard.worker("idle").reason) == (S.IDLE, "")
+
+
+@pytest.mark.parametrize("sort", [WorkerIdle, WorkerLoading])
+def test_one_that_recovered_for_an_older_generation_has_to_do_it_again(sort: type[Any]) -> None:
+    yard = standing("a", "b")
+    for _ in range(2):
+        yard.order(RunRolledBack("worse"))
+    for fence in (0, 1, 3):
+        refusal = yard.say(sort, "a", fence)
+        assert isinstance(refusal, Refusal)
+        assert refusal.code == "stale_token"
+        assert yard.worker("a").state is S.RECOVERING
+    assert isinstance(yard.say(sort, "a", 2), Accepted)
+    assert yard.worker("a").state in (S.IDLE, S.LOADING_DATA)
 
 
 def test_one_that_recovers_from_its_own_end_is_not_waited_for_because_of_a_roll_back() -> None:

@@ -9,7 +9,15 @@ from __future__ import annotations
 from typing import Any
 
 from quorate.core.cluster import KIND, Cluster, Collector
-from quorate.core.cluster.events import Arrive, Heartbeat, HeartbeatSeen, WorkerReady, WorkerRegistered
+from quorate.core.cluster.events import (
+    Arrive,
+    Heartbeat,
+    HeartbeatSeen,
+    WorkerIdle,
+    WorkerLoading,
+    WorkerReady,
+    WorkerRegistered,
+)
 from quorate.core.cluster.state import Fleet, Worker
 from quorate.core.codec import us
 from quorate.core.errors import Refusal
@@ -91,8 +99,10 @@ class Yard:
             self.say(WorkerReady, name)
 
     def say(self, sort: type[Any], name: str, *rest: Any) -> Answer:
-        """A worker's next command."""
+        """A worker's next command. Where it has to say which generation of the run it works in, it knows."""
         life = self.machine.incarnation_of(name)
+        if sort in (WorkerIdle, WorkerLoading) and not rest:
+            rest = (self.fleet.generation,)
         self.seqs[name] = self.seqs.get(name, 0) + 1
         return self._call(name, Cause(name, life, self.seqs[name]), sort(name, life, *rest))
 

@@ -170,7 +170,8 @@ class Fleetwork:
         def step(words: list[str]) -> None:
             processes, others = self._who(words)
             for process in processes:
-                self._own(process, others, event)
+                fenced = "fence" in event.__struct_fields__
+                self._own(process, others, event, *([others.get("fence", process.fence)] if fenced else []))
 
         return step
 

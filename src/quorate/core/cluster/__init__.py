@@ -6,7 +6,9 @@ table    run, worker and barrier as transition tables
 rules    what the rows of the tables check and change
 machine  finds whom an event is about and lets the tables decide
 views    what a worker is shown
+heard    what the collector has heard and not yet turned into events
 collect  heartbeats become losses, arrivals become releases
+explain  what the run is waiting for, and what everybody does, for people
 """
 
 from quorate.core.cluster.collect import Collector

@@ -19,8 +19,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import msgspec
-
 from quorate.core.cluster import rules
 from quorate.core.cluster.events import (
     Arrive,
@@ -34,41 +32,16 @@ from quorate.core.cluster.events import (
     WorkerLost,
     WorkerRegistered,
 )
+from quorate.core.cluster.explain import explain, few, overview, too_few
+from quorate.core.cluster.heard import Arrival, Gathering, Heard, Pulse
 from quorate.core.cluster.machine import Cluster
 from quorate.core.cluster.state import GONE, MAY_ARRIVE, Fleet, Phase, Worker
 from quorate.core.cluster.views import Passage, passage
 from quorate.core.codec import said_s, us
 from quorate.core.detector import Detector
 from quorate.core.errors import Refusal
-from quorate.core.machine import Event, Explanation, MemberEvent, Wait
+from quorate.core.machine import Event, Explanation, MemberEvent
 from quorate.core.members import superseded
-
-NAMES_SHOWN = 5
-
-
-class Arrival(msgspec.Struct, frozen=True):
-    seat: int
-    step: int
-    at_us: int
-
-
-class Gathering(msgspec.Struct):
-    """Who stands at the open generation of one barrier. ``since_us`` is the collector's clock at the first arrival."""
-
-    name: str
-    generation: int
-    since_us: int
-    deadline_us: int
-    fence: int
-    arrivals: dict[int, Arrival] = {}
-    reached_min: bool = False
-
-
-class Pulse(msgspec.Struct):
-    """What a worker's last heartbeat said, for people; and when its training last moved."""
-
-    beat: Heartbeat
-    progress_us: int
 
 
 class Collector:
@@ -117,7 +90,7 @@ class Collector:
             why = f"the arrival belongs to generation {arrive.fence} of the run, which is at {fleet.generation}"
             return Refusal("stale_token", why, "recover to where the run was rolled back to, then arrive again")
         if worker.state not in MAY_ARRIVE:
-            why = f"worker {worker.id} is {worker.state.value}: barriers do not wait for it"
+            why = f"worker {worker.id} is {worker.state.value} and cannot stand at a barrier"
             return Refusal("wrong_state", why, "report ready, or idle after recovering, before arriving")
         barrier = fleet.barriers.get(arrive.barrier)
         settled = 0 if barrier is None else barrier.generation
@@ -182,11 +155,11 @@ class Collector:
             if len(gathering.arrivals) >= len(here) and here.keys() <= gathering.arrivals.keys() and here:
                 return self._full(gathering, fleet, now_us)
         elif gathering.reached_min:
-            return _abort(gathering, fleet, _too_few(fleet))
+            return _abort(gathering, fleet, too_few(fleet))
         if now_us >= gathering.deadline_us:
             waited = said_s(now_us - gathering.since_us)
             names = _missing_names(gathering, fleet)
-            why = f"missing: {names}" if names else _too_few(fleet)
+            why = f"missing: {names}" if names else too_few(fleet)
             return _abort(gathering, fleet, f"not full within {waited}; {why}")
         return None
 
@@ -248,38 +221,13 @@ class Collector:
         return self._detector.silent_us(member, now_us)
 
     def explain(self, machine: Cluster, now_us: int) -> Explanation:
-        fleet = machine.fleet
-        if fleet.state is Phase.CLOSED:
-            return Explanation(f"the run is over: {fleet.reason or 'it was stopped'}")
-        waits = [self._barrier_wait(g, fleet, now_us) for g in self.gatherings.values()]
-        waits += self._silent_waits(fleet, now_us)
-        if waits:
-            return Explanation("; ".join(_sentence(wait) for wait in waits), tuple(waits))
-        here, part = len(fleet.by_seat), len(fleet.taking_part)
-        if not here:
-            return Explanation("no worker is here: waits for one to register")
-        return Explanation(f"waits for nobody (workers here: {here}, taking part in barriers: {part})")
+        return explain(machine.fleet, self._heard(), now_us)
 
-    def _barrier_wait(self, gathering: Gathering, fleet: Fleet, now_us: int) -> Wait:
-        missing = tuple(fleet.taking_part[s].id for s in sorted(fleet.taking_part.keys() - gathering.arrivals.keys()))
-        arrived = f"{len(gathering.arrivals)} of {len(fleet.taking_part)} have arrived"
-        what = f"barrier {gathering.name}, generation {gathering.generation}: {arrived}"
-        if len(fleet.taking_part) < fleet.config.barrier_min:
-            what += f"; {_too_few(fleet)}"
-        left_us = max(0, gathering.deadline_us - now_us)
-        return Wait(what, missing, now_us - gathering.since_us, left_us, "it is aborted for all")
+    def overview(self, machine: Cluster, now_us: int) -> dict[str, Any]:
+        return overview(machine.fleet, self._heard(), now_us)
 
-    def _silent_waits(self, fleet: Fleet, now_us: int) -> list[Wait]:
-        """Those who have missed a heartbeat and more: people want to know before it is a loss."""
-        late_us = 2 * us(fleet.config.heartbeat_interval_s)
-        waits = []
-        for seat in sorted(fleet.by_seat):
-            worker = fleet.by_seat[seat]
-            silent_us = self._detector.silent_us(worker.id, now_us)
-            if silent_us is not None and silent_us >= late_us:
-                left_us = max(0, us(fleet.config.heartbeat_timeout_s) - silent_us)
-                waits.append(Wait("a heartbeat", (worker.id,), silent_us, left_us, "it is lost"))
-        return waits
+    def _heard(self) -> Heard:
+        return Heard(self.gatherings, self.pulses, self._detector)
 
 
 def _abort(gathering: Gathering, fleet: Fleet, reason: str) -> BarrierAborted:
@@ -292,26 +240,11 @@ def _abort(gathering: Gathering, fleet: Fleet, reason: str) -> BarrierAborted:
 
 def _missing_names(gathering: Gathering, fleet: Fleet) -> str:
     missing = sorted(fleet.taking_part.keys() - gathering.arrivals.keys())
-    return _few([fleet.taking_part[seat].id for seat in missing])
-
-
-def _too_few(fleet: Fleet) -> str:
-    return f"{len(fleet.taking_part)} of barrier_min = {fleet.config.barrier_min} take part"
+    return few([fleet.taking_part[seat].id for seat in missing])
 
 
 def _steps(arrivals: list[Arrival], fleet: Fleet) -> str:
     by_step: dict[int, list[str]] = {}
     for arrival in arrivals:
         by_step.setdefault(arrival.step, []).append(fleet.by_seat[arrival.seat].id)
-    return "; ".join(f"{_few(ids)} at step {step}" for step, ids in sorted(by_step.items()))
-
-
-def _few(names: list[str]) -> str:
-    more = f" and {len(names) - NAMES_SHOWN} more" if len(names) > NAMES_SHOWN else ""
-    return ", ".join(names[:NAMES_SHOWN]) + more
-
-
-def _sentence(wait: Wait) -> str:
-    whom = f", waits for {_few(list(wait.missing))}" if wait.missing else ""
-    left = "" if wait.left_us is None else f"; {wait.then} in {said_s(wait.left_us)}"
-    return f"{wait.what}{whom} ({said_s(wait.waited_us)} so far{left})"
+    return "; ".join(f"{few(ids)} at step {step}" for step, ids in sorted(by_step.items()))

@@ -39,6 +39,9 @@ class WorkerReady(MemberEvent, frozen=True, array_like=True, tag="worker-ready")
 class WorkerLoading(MemberEvent, frozen=True, array_like=True, tag="worker-loading"):
     """Fetches or splits its data."""
 
+    fence: Counter = 0
+    """The run's generation it works in; asked for when it has just recovered."""
+
 
 class WorkerTraining(MemberEvent, frozen=True, array_like=True, tag="worker-training"):
     """Processes batches."""
@@ -50,6 +53,9 @@ class WorkerCheckpointing(MemberEvent, frozen=True, array_like=True, tag="worker
 
 class WorkerIdle(MemberEvent, frozen=True, array_like=True, tag="worker-idle"):
     """Done with what it did; waits for work. Also how a recovering worker says that it is whole again."""
+
+    fence: Counter = 0
+    """The run's generation it recovered in: whoever recovered for an older one has to do it again."""
 
 
 class WorkerLeft(MemberEvent, frozen=True, array_like=True, tag="worker-left"):

@@ -13,7 +13,9 @@ from quorate.core.cluster.events import (
     BarrierReleased,
     RunRolledBack,
     RunStopped,
+    WorkerIdle,
     WorkerLeft,
+    WorkerLoading,
     WorkerLost,
     WorkerOrdered,
     WorkerRegistered,
@@ -79,6 +81,13 @@ def do_ready(fleet: Fleet, worker: Worker, event: Event, at_us: int, _cup: Cup) 
     worker.since_us = at_us
     fleet.place(worker, pick_ready(fleet, worker, event, at_us))
     return Applied(None, (View("standing", (worker.id,)),))
+
+
+def check_recovered(fleet: Fleet, worker: Worker, event: WorkerIdle | WorkerLoading, _at_us: int) -> Refusal | None:
+    if event.fence == fleet.generation:
+        return None
+    why = f"worker {worker.id} recovered for generation {event.fence} of the run, which is at {fleet.generation}"
+    return Refusal("stale_token", why, "recover to where the run was rolled back to, then report again")
 
 
 def do_enter_part(fleet: Fleet, worker: Worker, _event: Event, at_us: int, _cup: Cup) -> Applied:

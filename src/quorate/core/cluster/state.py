@@ -23,6 +23,8 @@ class Config(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """How often a worker says that it is alive."""
     heartbeat_timeout_s: Seconds = 30.0
     """Silent for longer than this, a worker is given up. Six intervals, so that five lost heartbeats are forgiven."""
+    stuck_after_s: Seconds = 120.0
+    """A worker whose heartbeats go on while its training has not moved for so long is shown as stuck, not given up."""
     barrier_min: Annotated[int, Meta(ge=1, le=10_000)] = 1
     """A barrier waits until so many take part, and is aborted when losses bring it below."""
     barrier_deadline_s: Seconds = 600.0

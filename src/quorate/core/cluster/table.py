@@ -68,7 +68,9 @@ _worker: Rows = {
     **_cannot((S.RECOVERING,), WorkerReady, "it has to recover first", "report idle or loading when it is whole"),
     # Loading.
     (S.IDLE, WorkerLoading): To(S.LOADING_DATA, "has work", rules.do_move),
-    (S.RECOVERING, WorkerLoading): To(S.LOADING_DATA, "recovered, goes on with its work", rules.do_enter_part),
+    (S.RECOVERING, WorkerLoading): To(
+        S.LOADING_DATA, "recovered, goes on with its work", rules.do_enter_part, rules.check_recovered
+    ),
     **_same(S.LOADING_DATA, WorkerLoading),
     **_cannot((S.INITIALIZING,), WorkerLoading, "it is not set up", "report ready first"),
     **_cannot((S.TRAINING, S.CHECKPOINTING), WorkerLoading, "it is at work", "report idle first"),
@@ -87,7 +89,7 @@ _worker: Rows = {
     ),
     # Idling.
     **_each((S.LOADING_DATA, S.TRAINING, S.CHECKPOINTING), WorkerIdle, To(S.IDLE, "is done", rules.do_move)),
-    (S.RECOVERING, WorkerIdle): To(S.IDLE, "recovered", rules.do_enter_part),
+    (S.RECOVERING, WorkerIdle): To(S.IDLE, "recovered", rules.do_enter_part, rules.check_recovered),
     **_same(S.IDLE, WorkerIdle),
     **_cannot((S.INITIALIZING,), WorkerIdle, "it is not set up", "report ready first"),
     # Going.

@@ -72,7 +72,8 @@ class Archive:
                     raise JournalCorrupt(run, n, offset, record.what, archived.name)
                 payloads.append(record.payload)
         if len(payloads) <= last - first and index.damage is not None:
-            raise JournalCorrupt(run, index.damage.entry, index.damage.offset, index.damage.what, archived.name)
+            damage = index.damage
+            raise JournalCorrupt(run, damage.entry or archived.first, damage.offset, damage.what, archived.name)
         return payloads
 
     def remove(self, archived: Segment) -> None:
@@ -97,11 +98,13 @@ class Archive:
                 self._indexes.move_to_end(archived.name)
                 return index
         scan = segment.scan((self.directory / archived.name).read_bytes())
-        damage = scan.damage or _misfit(scan, run, archived)
-        offsets = array("Q", [record.offset for record in scan.records])
-        ends = scan.records[-1].offset + segment.RECORD_BYTES + len(scan.records[-1].payload) if scan.records else 0
-        offsets.append(ends)
-        if scan.records and scan.records[0].n != archived.first:
+        if _belongs(scan, run, archived):
+            damage = scan.damage or _cut_short(scan, archived)
+            offsets = array("Q", [record.offset for record in scan.records])
+            offsets.append(scan.records[-1].offset + segment.RECORD_BYTES + len(scan.records[-1].payload))
+        else:
+            what = f"the file begins with entry {scan.records[0].n} of run {scan.run!r}" if scan.records else "is empty"
+            damage = scan.damage or segment.Damage(archived.first, 0, what, torn=False)
             offsets = array("Q", [0])
         index = _Index(offsets, damage)
         if damage is None:
@@ -119,12 +122,13 @@ def _chunks(run: str, first: int, last: int, payloads: Iterable[bytes]) -> Itera
     yield segment.encode_end(last)
 
 
-def _misfit(scan: segment.Scan, run: str, archived: Segment) -> segment.Damage | None:
-    """Whether the file, whole in itself, is the one that was archived under this name."""
-    first = scan.records[0].n if scan.records else 0
-    last = scan.records[-1].n if scan.records else 0
-    if scan.run != run or first != archived.first:
-        return segment.Damage(archived.first, 0, f"the file begins with entry {first} of run {scan.run!r}", torn=False)
-    if last != archived.last or not scan.sealed:
-        return segment.Damage(last + 1, archived.size_bytes, f"the file ends after entry {last}", torn=True)
-    return None
+def _belongs(scan: segment.Scan, run: str, archived: Segment) -> bool:
+    """Whether the file, whole in itself or not, is the one that was archived under this name."""
+    return bool(scan.records) and (scan.run, scan.records[0].n) == (run, archived.first)
+
+
+def _cut_short(scan: segment.Scan, archived: Segment) -> segment.Damage | None:
+    last = scan.records[-1].n
+    if last == archived.last and scan.sealed:
+        return None
+    return segment.Damage(last + 1, archived.size_bytes, f"the file ends after entry {last}", torn=True)

@@ -81,8 +81,9 @@ class Database:
 
     def _open(self) -> sqlite3.Connection:
         """The connection that writes. It does not wait inside SQLite: see ``_patiently``."""
-        if self.path.stat().st_size == 0:
-            raise JournalCorrupt("", 0, 0, "the file is empty: it was cut, or another program made it", self.path.name)
+        if (size_bytes := self.path.stat().st_size) < PAGE_BYTES:  # SQLite takes some of these for a new database
+            what = f"the file has only {size_bytes} bytes: it was cut, or another program made it"
+            raise JournalCorrupt("", 0, size_bytes, what, self.path.name)
         try:
             connection = self._connect(timeout_s=0.0)
         except FAULTS as error:
@@ -171,6 +172,7 @@ class Database:
     def write(self, size_bytes: int = 0) -> Iterator[sqlite3.Connection]:
         """One transaction, durable when the block is left. If anything is raised in it, nothing was written.
         ``size_bytes`` is about how much goes into the log."""
+        self._checkpointer.wait_if_far_ahead()
         with self._writing:
             self.refuse_unusable()
             self._patiently(lambda: self._writer.execute("BEGIN IMMEDIATE"))

@@ -1,0 +1,225 @@
+"""The TCP door: frames in, frames out. Hot, so it does as little as it can per message.
+
+A connection greets first and within ``GREET_S``. It is closed, with the reason, when it breaks the protocol, is too
+fast, or does not read what it is sent: nobody's silence may fill this server's memory.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+import socket
+import ssl
+import time
+from typing import Any, Final
+
+from quorate.core.errors import Refusal
+from quorate.core.members import Cause
+from quorate.core.messages import Answered, Call, Hello, Sign
+from quorate.doors.auth import Identity, Meter
+from quorate.doors.service import Service
+from quorate.hosts.server import now_us
+from quorate.version import __version__
+from quorate.wire.frames import FrameReader, FrameTooLarge, frame
+from quorate.wire.messages import CHALLENGE_BYTES, Ask, Goodbye, Greet, Greeted, agree, to_server
+
+GREET_S: Final = 10.0
+UNREAD_BYTES: Final = 4 * 1024 * 1024
+"""What may wait to be read by a client before it is given up."""
+IDLE_S: Final = 300.0
+"""A connection that says nothing for so long is closed: its members beat every few seconds."""
+
+
+class Connection(asyncio.Protocol):
+    def __init__(self, door: TcpDoor) -> None:
+        self._door = door
+        self._service = door.service
+        self._reader = FrameReader(door.max_frame_bytes)
+        self._out: list[bytes] = []
+        self._transport: asyncio.Transport | None = None
+        self._greeted = False
+        self._closing = False
+        self._counted = False
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._joins: dict[Cause, str] = {}
+        self.heard_us = now_us()
+        self.identity = door.stranger
+        self.challenge = secrets.token_bytes(CHALLENGE_BYTES)
+        self.entered: set[tuple[str, str, int]] = set()
+        self.address = "?"
+
+    # -- asyncio ----------------------------------------------------------------------------------------------------
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        if not isinstance(transport, asyncio.Transport):
+            raise TypeError("a stream transport was expected")
+        self._transport = transport
+        peer = transport.get_extra_info("peername")
+        self.address = str(peer[0]) if peer else "?"
+        sock = transport.get_extra_info("socket")
+        if sock is not None:
+            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+        refusal = self._door.meter.connect(self.address, now_us())
+        self._counted = refusal is None
+        self._door.connections[self] = None
+        if refusal is not None:
+            self.close(refusal)
+
+    def connection_lost(self, _error: Exception | None) -> None:
+        self._door.connections.pop(self, None)
+        if self._counted:
+            self._door.meter.disconnect(self.address)
+        self._transport = None
+        for task in self._tasks:
+            task.cancel()
+        self._service.server.gone(self)
+
+    def data_received(self, chunk: bytes) -> None:
+        if self._closing:
+            return
+        self.heard_us = now_us()
+        try:
+            frames = self._reader.feed(chunk)
+        except FrameTooLarge as error:
+            self.close(Refusal("too_large", str(error), "send less at a time"))
+            return
+        refusal = self._door.meter.spend(self.address, len(frames), len(chunk), self.heard_us)
+        if refusal is not None:
+            self.close(refusal)
+            return
+        for payload in frames:
+            self._take(to_server.read(payload))
+            if self._closing:
+                return
+
+    # -- messages in ------------------------------------------------------------------------------------------------
+
+    def _take(self, message: Any) -> None:
+        if not self._greeted:
+            self._greet(message)
+            return
+        match message:
+            case Sign():
+                self._service.sign(self, message)
+            case Call():
+                if message.cause.seq == 0:
+                    self._joins[message.cause] = message.run
+                self._service.call(self, message)
+            case Hello():
+                self._service.hello(self, message)
+            case Ask():
+                task = asyncio.get_running_loop().create_task(self._ask(message))
+                self._tasks.add(task)
+                task.add_done_callback(self._tasks.discard)
+            case Refusal():
+                self.close(message)
+            case _:
+                self.close(Refusal("malformed", "a second greeting", "greet once, then speak"))
+
+    def _greet(self, message: Any) -> None:
+        if isinstance(message, Refusal):
+            self.close(message)
+            return
+        if not isinstance(message, Greet):
+            self.close(Refusal("malformed", f"{type(message).__name__} before a greeting", "greet first"))
+            return
+        version = agree(message.oldest, message.newest)
+        identity = self._door.identify(message.token)
+        for outcome in (version, identity):
+            if isinstance(outcome, Refusal):
+                self.close(outcome)
+                return
+        self._greeted = True
+        if isinstance(identity, Identity) and isinstance(version, int):
+            self.identity = identity
+            software = f"quorate {__version__}"
+            self._service.server.send(self, Greeted(version, self.challenge, software, identity.role.value))  # type: ignore[arg-type]
+
+    async def _ask(self, ask: Ask) -> None:
+        replied = await self._service.ask(self.identity, ask.number, ask.what, ask.run, ask.arguments)
+        self._service.server.send(self, replied)  # type: ignore[arg-type]
+
+    # -- messages out -----------------------------------------------------------------------------------------------
+
+    def send(self, message: Any) -> None:
+        self._out.append(frame(message))
+        if type(message) is Answered and message.cause.seq == 0:
+            self._service.answered(self, self._joins.pop(message.cause, ""), message)
+
+    def flush(self) -> None:
+        transport, out = self._transport, self._out
+        if not out:
+            return
+        self._out = []
+        if transport is None or transport.is_closing():
+            return
+        transport.write(out[0] if len(out) == 1 else b"".join(out))
+        if transport.get_write_buffer_size() > UNREAD_BYTES:
+            self._door.service.server.log.warn("a client does not read", address=self.address)
+            transport.abort()
+
+    def close(self, refusal: Refusal) -> None:
+        """Say why, then close."""
+        if self._closing:
+            return
+        self._closing = True
+        self._door.service.server.log.info("connection closed", address=self.address, code=refusal.code, why=refusal.why)
+        self._out.append(frame(Goodbye(refusal)))
+        self.flush()
+        if self._transport is not None:
+            self._transport.close()
+
+    def overdue(self, at_us: int) -> Refusal | None:
+        silent_s = (at_us - self.heard_us) / 1e6
+        if not self._greeted and silent_s > GREET_S:
+            return Refusal("malformed", f"no greeting within {GREET_S:.0f} s", "greet at once")
+        if silent_s > IDLE_S:
+            return Refusal("malformed", f"nothing was said for {IDLE_S:.0f} s", "beat, or connect again when needed")
+        return None
+
+
+class TcpDoor:
+    def __init__(
+        self, service: Service, meter: Meter, stranger: Identity, max_frame_bytes: int, tokens: bool
+    ) -> None:
+        """``stranger``: who somebody without a token is; only used where no tokens are asked for."""
+        self.service = service
+        self.meter = meter
+        self.stranger = stranger
+        self.max_frame_bytes = max_frame_bytes
+        self.tokens = tokens
+        self.connections: dict[Connection, None] = {}
+        self._listener: asyncio.Server | None = None
+        self._patrol: asyncio.Task[None] | None = None
+
+    async def open(self, host: str, port: int, tls: ssl.SSLContext | None = None) -> tuple[str, int]:
+        """Listen. Port 0 takes a free one; returns what it is."""
+        loop = asyncio.get_running_loop()
+        self._listener = await loop.create_server(lambda: Connection(self), host, port, ssl=tls, backlog=2048)
+        self._patrol = loop.create_task(self._walk())
+        bound = self._listener.sockets[0].getsockname()
+        return str(bound[0]), int(bound[1])
+
+    def identify(self, token: str) -> Identity | Refusal:
+        if not token and not self.tokens:
+            return self.stranger
+        return self.service.authority.check_token(token, time.time())
+
+    async def close(self, refusal: Refusal) -> None:
+        if self._patrol is not None:
+            self._patrol.cancel()
+        if self._listener is not None:
+            self._listener.close()
+        for connection in list(self.connections):
+            connection.close(refusal)
+
+    async def _walk(self) -> None:
+        """Half-open connections do not stay for ever."""
+        while True:
+            await asyncio.sleep(min(GREET_S, IDLE_S) / 4)
+            at_us = now_us()
+            for connection in list(self.connections):
+                refusal = connection.overdue(at_us)
+                if refusal is not None:
+                    connection.close(refusal)
