@@ -11,6 +11,8 @@ from itertools import count as counting
 from typing import Any, TypeVar
 
 import msgspec
+from tests.core import tally
+from tests.core.scribe import RUN, created
 
 from quorate.core.codec import digest, encode
 from quorate.core.host import Host, Limits, Phase
@@ -21,8 +23,6 @@ from quorate.core.messages import Answered, Call, Hello, Sign, ToMember
 from quorate.core.run import Kinds
 from quorate.core.shell import Action, Append, Create, Load, Loaded, Received, Report, Send, Take, Tick, Written
 from quorate.core.snapshot import Snapshot
-from tests.core import tally
-from tests.core.scribe import RUN, created
 
 T = TypeVar("T")
 OPERATOR = "@operator"
@@ -163,7 +163,6 @@ def recorded(kinds: Kinds, payload: bytes, kind: Any) -> list[tuple[Cause | None
     """The pairs (cause, event) of an entry."""
     entry = decode_entry(payload, RUN, int(msgspec.msgpack.decode(payload)[2]))
     return list(kinds.decoder(kind).decode(entry.events))
-
 
 
 # -- a tally in the hand -------------------------------------------------------------------------------------------

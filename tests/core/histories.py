@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from hypothesis import strategies as st
+from tests.core.scribe import HOST, Pair, Scribe, created
 
 from quorate.core.cluster.events import (
     BarrierAborted,
@@ -25,7 +26,6 @@ from quorate.core.errors import Refusal
 from quorate.core.journal import CommandRefused, HostTook
 from quorate.core.kinds import KINDS
 from quorate.core.members import Cause
-from tests.core.scribe import HOST, Pair, Scribe, created
 
 CONFIG: dict[str, Any] = {"max_workers": 4, "barrier_memory": 2, "max_barriers": 2, "barrier_min": 1}
 MOVES = (WorkerReady, WorkerLoading, WorkerTraining, WorkerCheckpointing, WorkerIdle, WorkerLeft)

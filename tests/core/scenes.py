@@ -5,6 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from tests.core import byhand, tally
+from tests.core.byhand import Hand
+from tests.core.cluster.yard import standing
+from tests.core.scribe import created
+
 from quorate.core.cluster import KIND as CLUSTER
 from quorate.core.cluster.events import (
     RunStopped,
@@ -16,10 +21,6 @@ from quorate.core.cluster.events import (
 )
 from quorate.core.machine import Kind
 from quorate.core.members import Cause
-from tests.core import byhand, tally
-from tests.core.byhand import Hand
-from tests.core.cluster.yard import standing
-from tests.core.scribe import created
 
 Key = tuple[str, str]
 

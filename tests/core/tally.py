@@ -26,6 +26,7 @@ from quorate.core.machine import (
     By,
     Choose,
     Duty,
+    DutyEnded,
     Event,
     Explanation,
     Ignore,
@@ -143,23 +144,37 @@ def do_agree(sheet: Sheet, _: Sheet, _event: Agreed, _at_us: int, _cup: Cup) -> 
     return Applied(None, (View("total", tuple(sheet.members)),))
 
 
+def check_announced(_sheet: Sheet, _: Sheet, event: DutyEnded, _at_us: int) -> Refusal | None:
+    if not event.result or "by" not in event.result:
+        return Refusal("malformed", f"nobody signed the duty to {event.duty.what}", "say who did it")
+    return None
+
+
+def do_announced(sheet: Sheet, _: Sheet, event: DutyEnded, _at_us: int, _cup: Cup) -> Applied:
+    sheet.announced = str((event.result or {})["by"])
+    return Applied(None, (View("total", tuple(sheet.members)),))
+
+
 P = Phase
 _over = Refuse("run_closed", "it is over", "start a new one")
 TABLE = Table(
-    "tally", Phase, (Joined, Counted, Agreed, Ended), Phase.COUNTING,
+    "tally", Phase, (Joined, Counted, Agreed, Ended, DutyEnded), Phase.COUNTING,
     {
         (P.COUNTING, Joined): To(P.COUNTING, "takes part", do_join),
         (P.COUNTING, Counted): Choose(pick_count, (P.COUNTING, P.FULL), "adds up", do_count, check_count),
         (P.COUNTING, Agreed): To(P.COUNTING, "all have nodded", do_agree, check_agreed),
         (P.COUNTING, Ended): To(P.OVER, "an operator ended it"),
+        (P.COUNTING, DutyEnded): Refuse("unknown_duty", "nothing is to be announced yet", "wait for the goal"),
         (P.FULL, Joined): To(P.FULL, "comes late, but may watch", do_join),
         (P.FULL, Counted): Refuse("wrong_state", "the goal is reached", "wait for the announcement"),
         (P.FULL, Agreed): To(P.FULL, "all have nodded", do_agree, check_agreed),
         (P.FULL, Ended): To(P.OVER, "an operator ended it"),
+        (P.FULL, DutyEnded): To(P.OVER, "it was announced", do_announced, check_announced),
         (P.OVER, Joined): _over,
         (P.OVER, Counted): _over,
         (P.OVER, Agreed): _over,
         (P.OVER, Ended): Ignore("it is there already"),
+        (P.OVER, DutyEnded): Ignore("it was ended before it was announced"),
     },
 )  # fmt: skip
 
@@ -177,13 +192,6 @@ class Tally:
 
     def apply(self, event: Event, at_us: int, cup: Cup) -> Applied | Refusal:
         return TABLE.step(self.sheet, self.sheet, event, at_us, cup)
-
-    def duty_done(self, duty: Duty, result: dict[str, Any] | None, _at_us: int, _cup: Cup) -> Applied | Refusal:
-        if not result or "by" not in result:
-            return Refusal("malformed", f"nobody signed the duty to {duty.what}", "say who did it")
-        self.sheet.announced = str(result["by"])
-        self.sheet.state = Phase.OVER
-        return Applied(None, (View("total", tuple(self.sheet.members)),))
 
     def incarnation_of(self, member: str) -> int:
         return self.sheet.members.get(member, 0)
@@ -221,7 +229,7 @@ class Nods:
         return None
 
     def due(self, machine: Tally, _now_us: int) -> list[Event]:
-        """Asked again after what it proposed was applied, and before that is committed: it must not propose it twice."""
+        """Asked again when what it proposed is applied and not yet committed: it must not propose it twice."""
         sheet = machine.sheet
         if sheet.state is Phase.OVER or sheet.agreements >= self.number or not sheet.members:
             return []

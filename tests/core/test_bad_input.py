@@ -13,6 +13,10 @@ import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.core import byhand, shapes
+from tests.core.byhand import Hand
+from tests.core.scenes import EVERY, KINDS, SCENES, scene_id
+from tests.core.scribe import RUN, bare_entry
 
 from quorate.core.codec import MAX_WHY, encode
 from quorate.core.dice import Cup
@@ -34,10 +38,6 @@ from quorate.core.messages import (
 from quorate.core.run import Decided, Run, fold
 from quorate.core.shell import Append, Received
 from quorate.core.snapshot import unpack
-from tests.core import byhand, shapes
-from tests.core.byhand import Hand
-from tests.core.scenes import EVERY, KINDS, SCENES, scene_id
-from tests.core.scribe import RUN, bare_entry
 
 WORDS = ["w", "v", "nobody", "@operator", "", "w w"]
 in_every_state = pytest.mark.parametrize(("kind", "key"), EVERY, ids=scene_id)
@@ -118,7 +118,12 @@ def _malformed_events(kind: str) -> Iterator[tuple[str, Any]]:
         for size in range(required):
             yield f"{sort.__name__} cut to {size}", [shapes.tag(sort), *shapes.wire(sort)[1 : 1 + size]]
         yield f"{sort.__name__} as a map", {"type": shapes.tag(sort)}
-    for shared in (RunCreated(RUN, kind, 1, {}), HostTook(9, "x"), DutyDone(1, 0), CommandRefused(Refusal("a", "b", "c"))):
+    for shared in (
+        RunCreated(RUN, kind, 1, {}),
+        HostTook(9, "x"),
+        DutyDone(1, 0),
+        CommandRefused(Refusal("a", "b", "c")),
+    ):
         yield f"{type(shared).__name__}, which is for hosts", shared
     for strange in [*shapes.STRANGE, ["no-such-event"], ["x" * 400_000], [None, 1], [["worker-ready"]]]:
         yield f"no event: {str(strange)[:20]}", strange

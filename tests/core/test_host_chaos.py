@@ -11,6 +11,9 @@ from typing import Any
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
+from tests.core import byhand, tally
+from tests.core.byhand import Hand, Journal, sent
+from tests.core.scribe import RUN
 
 from quorate.core.errors import Refusal
 from quorate.core.host import Limits, Phase
@@ -33,9 +36,6 @@ from quorate.core.shell import (
     Unknown,
     Written,
 )
-from tests.core import byhand, tally
-from tests.core.byhand import Hand, Journal, sent
-from tests.core.scribe import RUN
 
 NAMES = ("alpha", "beta", "gamma")
 MEMBERS = ("a", "b", "c")

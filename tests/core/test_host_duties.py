@@ -6,6 +6,9 @@ from typing import Any
 
 import msgspec
 import pytest
+from tests.core import byhand, tally
+from tests.core.byhand import Hand, answers, count, join, serving, sheet, takeover, tallying, written
+from tests.core.scribe import RUN, created
 
 from quorate.core.batch import MAX_EVENTS
 from quorate.core.codec import encode
@@ -17,9 +20,6 @@ from quorate.core.members import Accepted, Cause
 from quorate.core.messages import Told
 from quorate.core.run import Kinds, fold
 from quorate.core.shell import Append, DutyFinished, Perform, Save, Take, Taken
-from tests.core import byhand, tally
-from tests.core.byhand import Hand, answers, count, join, serving, sheet, takeover, tallying, written
-from tests.core.scribe import RUN, created
 
 ANNOUNCE = Duty("announce", {"total": 3}, 3, 0)
 

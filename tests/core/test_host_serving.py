@@ -1,4 +1,4 @@
-"""Rules: run time, one serving host per run, identity, fencing by terms, seeds from the chain, rules that may change."""
+"""Rules: run time; one serving host per run, fenced by terms; identity; seeds from the chain; rules that may change."""
 
 from __future__ import annotations
 
@@ -6,6 +6,10 @@ from typing import Any
 
 import msgspec
 import pytest
+from tests.core import byhand, tally
+from tests.core.byhand import Hand, answers, count, entry_of, join, serving, sheet, takeover, tallying
+from tests.core.cluster.yard import standing
+from tests.core.scribe import RUN, bare_entry, created
 
 from quorate.core.codec import digest
 from quorate.core.errors import Bug, ConfigError
@@ -32,10 +36,6 @@ from quorate.core.shell import (
     Written,
 )
 from quorate.core.snapshot import Snapshot
-from tests.core import byhand, tally
-from tests.core.byhand import Hand, answers, count, entry_of, join, serving, sheet, takeover, tallying
-from tests.core.cluster.yard import standing
-from tests.core.scribe import RUN, bare_entry, created
 
 LIMITS = Limits(beat_us=500_000, takeover_us=3_000_000)
 SECOND = 1_000_000

@@ -5,6 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from tests.core import byhand, tally
+from tests.core.byhand import Hand, answers, call, count, entry_of, join, sheet, takeover, tallying, written
+from tests.core.scribe import RUN
 
 from quorate.core.errors import CATALOG, Refusal
 from quorate.core.host import Limits, Phase
@@ -33,9 +36,6 @@ from quorate.core.shell import (
     Unknown,
     Written,
 )
-from tests.core import byhand, tally
-from tests.core.byhand import Hand, answers, call, count, entry_of, join, sheet, takeover, tallying, written
-from tests.core.scribe import RUN
 
 LIMITS = Limits(retry_us=200_000, max_tries=3)
 
@@ -484,9 +484,7 @@ def test_explain_says_what_is_wrong_with_a_write_that_is_tried_again() -> None:
     hand.report(Delayed(append.nonce, "the disk is full"))
     hand.report(Asked("someone"), 2_000_000)
     (explained,) = hand.take_out(Explained)
-    assert explained.explanation.sentence == (
-        "entry 3 is being written (2.0 s so far, try 2 of 9): the disk is full"
-    )
+    assert explained.explanation.sentence == ("entry 3 is being written (2.0 s so far, try 2 of 9): the disk is full")
 
 
 def test_explain_asked_during_a_quick_write_is_answered_when_it_has_landed() -> None:

@@ -9,6 +9,9 @@ import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.core import tally
+from tests.core.histories import busy_history
+from tests.core.scribe import RUN, Scribe, bare_entry, created, doctored, raw_events
 
 from quorate.core.codec import NO_DIGEST, digest, encode
 from quorate.core.errors import ConfigError, FoldDiverged, JournalCorrupt, JournalNewer
@@ -23,9 +26,6 @@ from quorate.core.journal import (
 )
 from quorate.core.kinds import KINDS
 from quorate.core.run import Run, UnknownRules, fold
-from tests.core import tally
-from tests.core.histories import busy_history
-from tests.core.scribe import RUN, Scribe, bare_entry, created, doctored, raw_events
 
 FIXTURE = Path(__file__).parent / "fixtures" / "journal-format-1.json"
 HISTORY = busy_history()
@@ -114,12 +114,12 @@ def test_a_deeply_nested_entry_is_corrupt_and_does_not_bring_the_fold_down() -> 
 
 def test_reordered_entries_are_refused() -> None:
     swapped = [HISTORY.payloads[0], HISTORY.payloads[2], HISTORY.payloads[1]]
-    with pytest.raises(JournalCorrupt, match="entry 2 .*says it is entry 3: reordered or missing"):
+    with pytest.raises(JournalCorrupt, match=r"entry 2 .*says it is entry 3: reordered or missing"):
         fold(KINDS, RUN, swapped)
 
 
 def test_a_duplicated_entry_is_refused() -> None:
-    with pytest.raises(JournalCorrupt, match="entry 3 .*says it is entry 2"):
+    with pytest.raises(JournalCorrupt, match=r"entry 3 .*says it is entry 2"):
         fold(KINDS, RUN, [*HISTORY.payloads[:2], HISTORY.payloads[1]])
 
 
@@ -171,7 +171,7 @@ def test_run_time_that_goes_backwards_is_refused_and_standing_still_is_not() -> 
 def test_an_entry_that_does_not_begin_with_the_making_of_the_run_makes_none() -> None:
     first = HISTORY.payloads[0]
     for events in (raw_events(), raw_events((None, HostTook(1, "alpha"))), msgspec.Raw(encode(5))):
-        with pytest.raises(JournalCorrupt, match="entry 1 .*does not create a run"):
+        with pytest.raises(JournalCorrupt, match=r"entry 1 .*does not create a run"):
             fold(KINDS, RUN, [doctored(first, events=events)])
 
 

@@ -7,12 +7,12 @@ from typing import Any
 
 import msgspec
 import pytest
+from tests.core import tally
 
 from quorate.core.dice import Cup
 from quorate.core.errors import CATALOG, Bug, Refusal
 from quorate.core.kinds import KINDS
 from quorate.core.machine import DONE, Applied, Choose, Event, Ignore, Refuse, Row, Table, To
-from tests.core import tally
 
 CUP = Cup("demo", bytes(16))
 ALL_TABLES = [*KINDS.newest("cluster").tables, *tally.KIND.tables]

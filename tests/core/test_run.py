@@ -8,6 +8,8 @@ import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.core import histories, tally
+from tests.core.scribe import HOST, RUN, Scribe, bare_entry, created, doctored
 
 from quorate.core.cluster.events import RunRolledBack, WorkerLost, WorkerReady, WorkerRegistered
 from quorate.core.codec import NO_DIGEST, encode
@@ -18,8 +20,6 @@ from quorate.core.kinds import KINDS
 from quorate.core.machine import Applied, Duty, View
 from quorate.core.members import Accepted, Cause, Repeat
 from quorate.core.run import Decided, Kinds, Run, UnknownRules, fold
-from tests.core import histories, tally
-from tests.core.scribe import HOST, RUN, Scribe, bare_entry, created, doctored
 
 A1 = Cause("a", 1, 1)
 NO = Refusal("wrong_state", "no", "wait")

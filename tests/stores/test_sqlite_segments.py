@@ -16,7 +16,6 @@ from quorate.stores import SqliteJournal
 from quorate.stores.durable import Lock
 from quorate.stores.segment import scan
 from quorate.stores.sqlite.archive import Archive, directory_name
-from quorate.stores.sqlite.segments import Segments
 from quorate.testing.journal_reads import ODD_NAMES
 
 
@@ -102,7 +101,7 @@ def numbers(directory):
 
 def test_a_crash_between_the_file_and_its_row_loses_nothing(filled, monkeypatch):
     with closing(SqliteJournal(filled)) as journal:
-        monkeypatch.setattr(Segments, "_put", crashing)
+        monkeypatch.setattr("quorate.stores.sqlite.segments.put_segment", crashing)
         with pytest.raises(Crash):
             journal.compact("r", 10)
         monkeypatch.undo()

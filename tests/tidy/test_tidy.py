@@ -112,6 +112,12 @@ def complaints(path: Path, text: str) -> list[str]:
         found.append(f"{where}: the name of the module")
     if tree.body and ast.get_docstring(tree) is None and path.name != "version.py":
         found.append(f"{where}: no docstring")
+    return found + faults(where, tree, text)
+
+
+def faults(where: str, tree: ast.AST, text: str) -> list[str]:
+    """What must not be in the source at all."""
+    found = []
     for said, line in comments(text):
         if re.search(r"\b(TODO|FIXME|XXX|HACK)\b", said):
             found.append(f"{where}:{line}: unfinished: {said.strip()[:60]}")
@@ -147,7 +153,7 @@ def test_the_core_imports_nothing_that_has_a_clock_chance_or_a_world(path: Path)
 
 
 def test_what_is_pure_and_what_is_not_do_not_overlap() -> None:
-    assert PURE & IMPURE == set()
+    assert PURE.isdisjoint(IMPURE)
 
 
 def switched_off(text: str) -> list[str]:

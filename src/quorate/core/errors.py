@@ -4,6 +4,7 @@
     ├── Bug                       we are wrong: crash loudly, keep the journal
     │   └── FoldDiverged            the same journal gave another state
     ├── ConfigError               a setting is wrong: names field, value and fix
+    │   └── ConfigErrors            several are: all of them at once
     ├── ProtocolError             the other side broke the protocol
     │   └── Refused                 a refusal, raised where a caller asked for an exception
     └── WorldError                the world failed: a disk, a network, a process
@@ -25,6 +26,7 @@ A code in the catalog is never renamed and never reused for another meaning.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import msgspec
@@ -135,6 +137,21 @@ class ConfigError(QuorateError):
         self.field = field
         self.value = value
         self.fix = fix
+
+
+class ConfigErrors(ConfigError):
+    """Every setting that cannot be used, so that nobody has to mend one to learn of the next. The parts are those of
+    the first."""
+
+    def __init__(self, problems: Sequence[ConfigError]) -> None:
+        first = problems[0]
+        super().__init__(first.field, first.value, first.fix)
+        self.problems = tuple(problems)
+
+    def __str__(self) -> str:
+        if len(self.problems) == 1:
+            return str(self.problems[0])
+        return "\n  ".join([f"{len(self.problems)} settings are wrong:", *map(str, self.problems)])
 
 
 class ProtocolError(QuorateError):

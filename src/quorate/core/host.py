@@ -167,6 +167,10 @@ class Host:
             times.append(self.desk.collector.wake_us())
         return min((time for time in times if time is not None), default=None)
 
+    def busy(self) -> bool:
+        """Whether an entry is on its way, or messages wait to be decided."""
+        return self.phase is not Phase.STOPPED and (self._writer.flight is not None or bool(self._inbox))
+
     def quiet(self) -> bool:
         """Whether the run is as the journal says, with nothing applied that is not written."""
         return self.run is not None and self._writer.flight is None

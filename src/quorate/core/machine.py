@@ -94,6 +94,14 @@ class Duty(msgspec.Struct, frozen=True, array_like=True):
 Effect = View | Duty
 
 
+class DutyEnded(Event, frozen=True, array_like=True):
+    """How a machine learns that a duty it wanted is done: listed in the tables of kinds that have duties. What is
+    journaled is ``DutyDone``; the fold adds the duty itself."""
+
+    duty: Duty
+    result: dict[str, Any] | None = None
+
+
 class Applied(msgspec.Struct, frozen=True):
     """It happened. ``result`` is what the sender learns, ``effects`` what follows."""
 

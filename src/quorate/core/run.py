@@ -34,7 +34,7 @@ from quorate.core.journal import (
     decode_entry,
     recorded_decoder,
 )
-from quorate.core.machine import DONE, Applied, By, Duty, Effect, Event, Kind, Machine
+from quorate.core.machine import DONE, Applied, By, Duty, DutyEnded, Effect, Event, Kind, Machine
 from quorate.core.members import OPERATOR_MARK, Accepted, Answer, Cause, Member, Repeat, Roster
 from quorate.core.snapshot import Snapshot, pack, unpack
 
@@ -193,8 +193,7 @@ class Run:
         name = duty_name(event.entry, event.index)
         if name not in self.duties:
             return Refusal("unknown_duty", f"duty {name} is not open", "nothing: it was done before")
-        finished = getattr(self.machine, "duty_done", None)
-        applied = DONE if finished is None else finished(self.duties[name], event.result, at_us, cup)
+        applied = self.machine.apply(DutyEnded(self.duties[name], event.result), at_us, cup)
         if isinstance(applied, Refusal):
             return applied
         del self.duties[name]

@@ -1,6 +1,6 @@
 """The doors: how the world gets in. Each only translates to the service; none decides anything about a run.
 
-    service   what can be asked of a server, defined once
-    auth      who may ask: tokens, roles, keys, TLS, limits
-    tcp       frames over TCP, for the Python SDK and everything hot
+service   what can be asked of a server, defined once
+auth      who may ask: tokens, roles, keys, TLS, limits
+tcp       frames over TCP, for the Python SDK and everything hot
 """

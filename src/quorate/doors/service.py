@@ -1,8 +1,8 @@
 """The service: what can be asked of a server, whichever door the question came through.
 
 A *guest* is one connection, or one call, at some door: who it is, and which members speak through it. The service asks
-whether the guest may, and hands the message to the run's host; answers come back through the guest's ``send``. Questions
-of people and tools (``ask``) are answered with plain values or a refusal.
+whether the guest may, and hands the message to the run's host; answers come back through the guest's ``send``.
+Questions of people and tools (``ask``) are answered with plain values or a refusal.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from typing import Any, Protocol
 import msgspec
 from msgspec import Raw
 
-from quorate.core.cluster.events import RunRolledBack, RunStopped, WorkerOrdered
-from quorate.core.codec import builtins, encode
+from quorate.core.cluster.events import Command, RunRolledBack, RunStopped, WorkerOrdered
+from quorate.core.codec import builtins, encode, malformed
 from quorate.core.errors import ConfigError, QuorateError, Refusal, Refused
 from quorate.core.journal import RunCreated
 from quorate.core.machine import Event
@@ -42,8 +42,9 @@ class Guest(Protocol):
 
 
 class Service:
-    def __init__(self, server: Server, authority: Authority, tokens: bool) -> None:
-        """``tokens``: whether members have to prove who they are."""
+    def __init__(self, server: Server, authority: Authority, tokens: bool, defaults: dict[str, Any]) -> None:
+        """``tokens``: whether members have to prove who they are. ``defaults``: per kind, for new runs."""
+        self.defaults = defaults
         self.server = server
         self.authority = authority
         self.tokens = tokens
@@ -89,14 +90,16 @@ class Service:
         guest.send(Granted(run, member, incarnation, self.authority.session_token(run, member, incarnation, term)))
 
     def _run_for(self, guest: Guest, run: str) -> ServedRun | Refusal:
-        if not guest.identity.role.allows(Action.JOIN) or not guest.identity.may_enter(run):
-            why = f"a token for {guest.identity.role.value}s of {guest.identity.run!r} does not let members into {run!r}"
+        if not guest.identity.role.allows(Action.JOIN) or not guest.identity.covers(run):
+            identity = guest.identity
+            why = f"a token for {identity.role.value}s of {identity.run!r} does not let members into {run!r}"
             return Refusal("forbidden", why, "use a join token for this run")
         return self.server.runs.get(run) or self._no_run(run)
 
     def _no_run(self, run: str) -> Refusal:
         known = ", ".join(sorted(self.server.runs)[:5]) or "none"
-        return Refusal("unknown_run", f"there is no run {run!r} here (there are: {known})", "create it, or correct the name")
+        why = f"there is no run {run!r} here (there are: {known})"
+        return Refusal("unknown_run", why, "create it, or correct the name")
 
     def _check_hello(self, guest: Guest, hello: Hello) -> Refusal | None:
         if not self.tokens or not hello.incarnation or self._entered(guest, hello.run, hello.member):
@@ -150,9 +153,9 @@ class Service:
         known = _QUESTIONS.get(what)
         try:
             if known is None:
-                raise Refused(Refusal("malformed", f"{what!r} cannot be asked", f"ask: {', '.join(sorted(_QUESTIONS))}"))
+                raise Refused(Refusal("malformed", f"{what!r} cannot be asked", _can_be_asked()))
             action, answer = known
-            if not identity.role.allows(action) or (run and not identity.may_enter(run)):
+            if not identity.role.allows(action) or (run and not identity.covers(run)):
                 why = f"a token for {identity.role.value}s of {identity.run!r} does not allow {what} of {run!r}"
                 raise Refused(Refusal("forbidden", why, "use a token with another role"))
             return Replied(number, await answer(self, run, arguments))
@@ -189,6 +192,7 @@ class Service:
         if not isinstance(config, dict):
             raise ConfigError("config", config, "a table of settings")
         rules = self.server.kinds.newest(kind).rules
+        config = msgspec.to_builtins(self.defaults.get(kind, {})) | config
         await self.server.create(RunCreated(run, kind, rules, config, label=str(arguments.get("label", ""))[:256]))
         return await self._show(run, {})
 
@@ -199,10 +203,11 @@ class Service:
         return await self._command(run, RunRolledBack(str(arguments.get("reason", ""))[:256]))
 
     async def _order(self, run: str, arguments: dict[str, Any]) -> dict[str, Any]:
-        event = msgspec.convert(
-            {"member": "", "arguments": {}} | arguments, _Order
-        )  # a ValidationError here becomes a refusal below
-        return await self._command(run, WorkerOrdered(event.member, event.command, event.arguments))  # type: ignore[arg-type]
+        try:
+            order = msgspec.convert(arguments, _Order)
+        except msgspec.ValidationError as error:
+            raise Refused(malformed(error, "order")) from None
+        return await self._command(run, WorkerOrdered(order.member, order.command, order.arguments))
 
     async def _command(self, run: str, event: Event) -> dict[str, Any]:
         answer = await self._operator.command(self.served(run), event)
@@ -211,8 +216,8 @@ class Service:
         return {"entry": answer.entry, **(answer.result or {})}
 
 
-class _Order(msgspec.Struct):
-    command: str
+class _Order(msgspec.Struct, forbid_unknown_fields=True):
+    command: Command
     member: str = ""
     arguments: dict[str, Any] = {}
 
@@ -250,7 +255,8 @@ class _Operator:
 
 
 def _not_entered(member: str) -> Refusal:
-    return Refusal("bad_token", f"{member or 'somebody'} has not shown who it is here", "say hello with its token, or join")
+    why = f"{member or 'somebody'} has not shown who it is here"
+    return Refusal("bad_token", why, "say hello with its token, or join")
 
 
 def _never() -> Refusal:
@@ -267,3 +273,7 @@ _QUESTIONS: dict[str, tuple[Action, Question]] = {
     "order": (Action.OPERATE, Service._order),
     "roll-back": (Action.OPERATE, Service._roll_back),
 }
+
+
+def _can_be_asked() -> str:
+    return f"ask one of: {', '.join(sorted(_QUESTIONS))}"

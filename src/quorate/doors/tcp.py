@@ -1,6 +1,6 @@
 """The TCP door: frames in, frames out. Hot, so it does as little as it can per message.
 
-A connection greets first and within ``GREET_S``. It is closed, with the reason, when it breaks the protocol, is too
+A connection greets first, and in time. It is closed, with the reason, when it breaks the protocol, is too
 fast, or does not read what it is sent: nobody's silence may fill this server's memory.
 """
 
@@ -11,21 +11,19 @@ import secrets
 import socket
 import ssl
 import time
-from typing import Any, Final
+from typing import Any, Final, cast
 
+from quorate.config import ConnectionLimits
 from quorate.core.errors import Refusal
 from quorate.core.members import Cause
 from quorate.core.messages import Answered, Call, Hello, Sign
-from quorate.doors.auth import Identity, Meter
+from quorate.doors.auth import ANYONE, Identity, Meter
 from quorate.doors.service import Service
 from quorate.hosts.server import now_us
 from quorate.version import __version__
 from quorate.wire.frames import FrameReader, FrameTooLarge, frame
 from quorate.wire.messages import CHALLENGE_BYTES, Ask, Goodbye, Greet, Greeted, agree, to_server
 
-GREET_S: Final = 10.0
-UNREAD_BYTES: Final = 4 * 1024 * 1024
-"""What may wait to be read by a client before it is given up."""
 IDLE_S: Final = 300.0
 """A connection that says nothing for so long is closed: its members beat every few seconds."""
 
@@ -34,7 +32,7 @@ class Connection(asyncio.Protocol):
     def __init__(self, door: TcpDoor) -> None:
         self._door = door
         self._service = door.service
-        self._reader = FrameReader(door.max_frame_bytes)
+        self._reader = FrameReader(door.limits.max_frame_bytes)
         self._out: list[bytes] = []
         self._transport: asyncio.Transport | None = None
         self._greeted = False
@@ -51,9 +49,7 @@ class Connection(asyncio.Protocol):
     # -- asyncio ----------------------------------------------------------------------------------------------------
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        if not isinstance(transport, asyncio.Transport):
-            raise TypeError("a stream transport was expected")
-        self._transport = transport
+        self._transport = cast(asyncio.Transport, transport)
         peer = transport.get_extra_info("peername")
         self.address = str(peer[0]) if peer else "?"
         sock = transport.get_extra_info("socket")
@@ -90,12 +86,12 @@ class Connection(asyncio.Protocol):
             return
         for payload in frames:
             self._take(to_server.read(payload))
-            if self._closing:
-                return
 
     # -- messages in ------------------------------------------------------------------------------------------------
 
     def _take(self, message: Any) -> None:
+        if self._closing:
+            return
         if not self._greeted:
             self._greet(message)
             return
@@ -155,7 +151,7 @@ class Connection(asyncio.Protocol):
         if transport is None or transport.is_closing():
             return
         transport.write(out[0] if len(out) == 1 else b"".join(out))
-        if transport.get_write_buffer_size() > UNREAD_BYTES:
+        if transport.get_write_buffer_size() > self._door.limits.max_unsent_bytes:
             self._door.service.server.log.warn("a client does not read", address=self.address)
             transport.abort()
 
@@ -164,7 +160,9 @@ class Connection(asyncio.Protocol):
         if self._closing:
             return
         self._closing = True
-        self._door.service.server.log.info("connection closed", address=self.address, code=refusal.code, why=refusal.why)
+        self._door.service.server.log.info(
+            "connection closed", address=self.address, code=refusal.code, why=refusal.why
+        )
         self._out.append(frame(Goodbye(refusal)))
         self.flush()
         if self._transport is not None:
@@ -172,23 +170,21 @@ class Connection(asyncio.Protocol):
 
     def overdue(self, at_us: int) -> Refusal | None:
         silent_s = (at_us - self.heard_us) / 1e6
-        if not self._greeted and silent_s > GREET_S:
-            return Refusal("malformed", f"no greeting within {GREET_S:.0f} s", "greet at once")
+        greet_s = self._door.limits.greet_timeout_s
+        if not self._greeted and silent_s > greet_s:
+            return Refusal("malformed", f"no greeting within {greet_s:g} s", "greet at once")
         if silent_s > IDLE_S:
             return Refusal("malformed", f"nothing was said for {IDLE_S:.0f} s", "beat, or connect again when needed")
         return None
 
 
 class TcpDoor:
-    def __init__(
-        self, service: Service, meter: Meter, stranger: Identity, max_frame_bytes: int, tokens: bool
-    ) -> None:
+    def __init__(self, service: Service, limits: ConnectionLimits, stranger: Identity = ANYONE) -> None:
         """``stranger``: who somebody without a token is; only used where no tokens are asked for."""
         self.service = service
-        self.meter = meter
+        self.limits = limits
+        self.meter = Meter(limits)
         self.stranger = stranger
-        self.max_frame_bytes = max_frame_bytes
-        self.tokens = tokens
         self.connections: dict[Connection, None] = {}
         self._listener: asyncio.Server | None = None
         self._patrol: asyncio.Task[None] | None = None
@@ -202,7 +198,7 @@ class TcpDoor:
         return str(bound[0]), int(bound[1])
 
     def identify(self, token: str) -> Identity | Refusal:
-        if not token and not self.tokens:
+        if not token and not self.service.tokens:
             return self.stranger
         return self.service.authority.check_token(token, time.time())
 
@@ -217,7 +213,7 @@ class TcpDoor:
     async def _walk(self) -> None:
         """Half-open connections do not stay for ever."""
         while True:
-            await asyncio.sleep(min(GREET_S, IDLE_S) / 4)
+            await asyncio.sleep(min(self.limits.greet_timeout_s, IDLE_S) / 4)
             at_us = now_us()
             for connection in list(self.connections):
                 refusal = connection.overdue(at_us)

@@ -1,4 +1,4 @@
-"""Structured logs: one JSON object or one readable line per happening; a reason is logged when it changes, only then."""
+"""Structured logs: one JSON object or one readable line per happening; a reason only when it changes."""
 
 from __future__ import annotations
 

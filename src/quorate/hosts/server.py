@@ -181,15 +181,15 @@ class Server:
         if not self.serving:
             self._watch = asyncio.create_task(self._follow())
 
-    async def close(self) -> None:
-        """What is under way is written; nothing new is begun."""
-        if self._watch is not None:
-            self._watch.cancel()
-        while any(not run.host.quiet() for run in self.runs.values() if run.host.run is not None and self.serving):
-            if all(run.host.phase is Phase.STOPPED for run in self.runs.values()):
-                break
+    async def settle(self) -> None:
+        """Until nothing is under way: what was decided is written, and whoever waits for it is told."""
+        while any(run.host.busy() for run in self.runs.values()):
             await asyncio.sleep(0.001)
         self._flush()
+
+    async def close(self) -> None:
+        if self._watch is not None:
+            self._watch.cancel()
         await asyncio.to_thread(self.committer.close)
 
     def _try_lock(self) -> None:

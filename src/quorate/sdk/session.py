@@ -23,6 +23,7 @@ import msgspec
 from msgspec import Raw
 
 from quorate.core.cluster.events import Arrive, Heartbeat, HeartbeatSeen, WorkerLeft, WorkerRegistered
+from quorate.core.cluster.state import Order
 from quorate.core.cluster.views import Passage, Standing
 from quorate.core.codec import digest, encode, us
 from quorate.core.errors import Refusal
@@ -34,6 +35,9 @@ ENDING: Final = frozenset(
     {"superseded", "key_mismatch", "run_closed", "unknown_member", "unknown_worker", "roster_full"}
 )
 """Refusals after which going on makes no sense."""
+
+NOT_NOW: Final = frozenset({"overloaded", "draining", "not_serving"})
+"""Refusals that nobody wrote down: what was refused is still open, and is sent again after a while."""
 
 
 class Stage(Enum):
@@ -59,9 +63,32 @@ class Pending(msgspec.Struct):
     since_us: int = 0
 
 
+class Known(msgspec.Struct):
+    """What has to be remembered of a life so that another process can go on with it."""
+
+    lives: int = 0
+    incarnation: int = 0
+    token: str = ""
+    fence: int = 0
+    order: int = 0
+    seq: int = 0
+    """Commands that were answered."""
+    after: dict[str, int] = {}
+    """Per barrier the newest generation whose end the script was told."""
+
+
 class Session:
-    def __init__(self, run: str, member: str, secret: bytes, retry_us: int = 1_000_000, key: bytes = b"") -> None:
-        """``secret``: random bytes of this process. Nonces of its lives are made from it."""
+    def __init__(
+        self,
+        run: str,
+        member: str,
+        secret: bytes,
+        retry_us: int = 1_000_000,
+        key: bytes = b"",
+        about: dict[str, Any] | None = None,
+    ) -> None:
+        """``secret``: random bytes of this process. Nonces of its lives are made from it. ``about``: what a join says
+        beside who joins: address, gpus, labels."""
         self.run = run
         self.member = member
         self.stage = Stage.LOOKING
@@ -70,8 +97,12 @@ class Session:
         self.notes: deque[Note] = deque()
         self.beat_interval_us = retry_us
         self.progress = 0
+        self.vitals: dict[str, Any] = {}
+        """Further fields of the next heartbeats: step, epoch, task, cpu..."""
         self._secret = secret
         self._key = key
+        self._about = about or {}
+        self._token = ""
         self._retry_us = retry_us
         self._lives = 0
         self._nonce = self._draw_nonce()
@@ -96,10 +127,41 @@ class Session:
         """A connection was made, for the first time or again: say who is there, and repeat what is open."""
         if self.stage is Stage.ENDED:
             return
+        self._unsure = self._unsure or self._join is not None
         self._send_hello(now_us)
         for pending in (self._join, self._command, *self._arrivals.values()):
             if pending is not None:
                 self._repeat(pending, now_us)
+
+    def resume(self, known: Known, restarts: int) -> None:
+        """Go on with the life that an earlier session of the same process began. ``restarts`` counts such sessions:
+        heartbeats must be numbered higher than any before."""
+        self._lives = known.lives
+        self._nonce = self._draw_nonce()
+        self._beats = restarts << 32
+        if known.incarnation:
+            self.stage = Stage.JOINED
+            self.incarnation = known.incarnation
+            self._token = known.token
+            self._fence = known.fence
+            self._order = known.order
+            self._seq = known.seq
+            self._after = dict(known.after)
+        else:
+            self._unsure = restarts > 0
+
+    def granted(self, incarnation: int, token: str) -> None:
+        """The token that proves, on the next connection, that this is that life."""
+        if incarnation == self.incarnation:
+            self._token = token
+
+    @property
+    def lives(self) -> int:
+        return self._lives
+
+    @property
+    def fence(self) -> int:
+        return self._fence
 
     def wish(self, event: type[MemberEvent], **fields: Any) -> None:
         """A command of this member, sent when the ones before it are answered."""
@@ -119,6 +181,9 @@ class Session:
 
     def waits_at(self, barrier: str) -> bool:
         return barrier in self._arrivals
+
+    def standing_at(self) -> list[str]:
+        return list(self._arrivals)
 
     def idle(self) -> bool:
         """No command is open or waits to be sent."""
@@ -151,7 +216,8 @@ class Session:
         if now_us >= self._beat_us:
             self._beat_us = now_us + self.beat_interval_us
             self._beats += 1
-            beat = Heartbeat(self.member, self.incarnation, self._beats, progress=self.progress, order=self._order)
+            vitals = self.vitals | {"progress": self.progress, "order": self._order}
+            beat = Heartbeat(self.member, self.incarnation, self._beats, **vitals)
             self._out.append(Sign(self.run, Raw(encode(beat)), self.member))
         if self._command is None and self._wishes:
             event, fields = self._wishes.popleft()
@@ -163,6 +229,16 @@ class Session:
             body = Raw(encode(event(self.member, self.incarnation, **fields)))
             self._command = Pending(Call(self.run, cause, body), now_us, now_us)
             self._out.append(self._command.message)
+
+    def wake_us(self) -> int | None:
+        """When to ``tick`` next."""
+        if self.stage is Stage.ENDED:
+            return None
+        open_ = (self._hello, self._join, self._command, *self._arrivals.values())
+        times = [pending.sent_us + self._retry_us for pending in open_ if pending is not None]
+        if self.stage is Stage.JOINED:
+            times.append(self._beat_us)
+        return min(times, default=None)
 
     def receive(self, message: ToMember, now_us: int) -> None:
         if self.stage is Stage.ENDED:
@@ -194,7 +270,7 @@ class Session:
         return digest(self._secret, b"life", self._lives.to_bytes(8, "big"))[:16]
 
     def _send_hello(self, now_us: int) -> None:
-        self._hello = Pending(Hello(self.run, self.member, self.incarnation), now_us)
+        self._hello = Pending(Hello(self.run, self.member, self.incarnation, self._token), now_us)
         self._out.append(self._hello.message)
 
     def _welcome(self, welcome: Welcome, now_us: int) -> None:
@@ -205,7 +281,7 @@ class Session:
         elif self.stage is Stage.LOOKING:
             self.stage = Stage.JOINING
             known = welcome.incarnation
-            event = WorkerRegistered(self.member, known, self._nonce, self._key)
+            event = WorkerRegistered(self.member, known, self._nonce, self._key, **self._about)
             self._join = Pending(Call(self.run, Cause(self.member, known, 0), Raw(encode(event))), now_us)
             self._out.append(self._join.message)
 
@@ -220,7 +296,7 @@ class Session:
                 self._send_hello(now_us)
             elif answer.code in ENDING or answer.code == "stale_join":
                 self._end(answer)
-            else:
+            elif answer.code not in NOT_NOW:
                 self._note("refused", answer)
             return
         result = answer.result or {}
@@ -240,6 +316,7 @@ class Session:
         self.stage = Stage.LOOKING
         self.incarnation = 0
         self.standing = None
+        self._token = ""
         self._unsure = False
         self._join = self._command = None
         self._seq = self._order = 0
@@ -264,6 +341,8 @@ class Session:
     def _answered(self, cause: Cause, answer: Accepted | Refusal) -> None:
         if self._command is None or self.open_command() != cause:
             return
+        if isinstance(answer, Refusal) and answer.code in NOT_NOW:
+            return
         self._command = None
         if isinstance(answer, Refusal) and answer.code in ENDING:
             self._end(answer)
@@ -276,10 +355,15 @@ class Session:
         if topic.startswith("barrier/"):
             self._passed(msgspec.convert(value, Passage, from_attributes=True))
         elif topic == "heartbeat":
-            seen = value if isinstance(value, HeartbeatSeen) else msgspec.convert(value, HeartbeatSeen)
-            if seen.order > self._order:
-                self._order = seen.order
-                self._note("ordered", seen)
+            self._ordered(value if isinstance(value, HeartbeatSeen) else msgspec.convert(value, HeartbeatSeen))
+        elif topic == "order" and value is not None:
+            order = value if isinstance(value, Order) else msgspec.convert(value, Order)
+            self._ordered(HeartbeatSeen(0, order.number, order.command, order.arguments, order.fence))
+
+    def _ordered(self, seen: HeartbeatSeen) -> None:
+        if seen.order > self._order:
+            self._order = seen.order
+            self._note("ordered", seen)
 
     def _stand(self, standing: Standing, now_us: int) -> None:
         if self.stage is not Stage.JOINED or standing.incarnation < self.incarnation:
@@ -318,7 +402,9 @@ class Session:
             self._new_life(declined.refusal.why, now_us)
         elif code == "stale_token":
             self._send_hello(now_us)
-        elif code != "overloaded":
+        elif code == "bad_token" and declined.topic == "hello" and self.stage is Stage.JOINED:
+            self._new_life(declined.refusal.why, now_us)
+        elif code not in NOT_NOW:
             self._arrivals.pop(declined.topic.removeprefix("barrier/"), None)
             self._note("refused", declined.refusal)
 

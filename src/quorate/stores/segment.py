@@ -120,6 +120,21 @@ def scan(content: bytes) -> Scan:
     return Scan(run, records, None, sealed)
 
 
+def salvage(content: bytes) -> list[Record]:
+    """Every good record, also behind damage: looks for the next one byte by byte. For repairs; slow."""
+    found: list[Record] = []
+    offset = 0
+    while offset + RECORD_BYTES <= len(content):
+        record = decode_record(content, offset, 0)
+        if isinstance(record, Record):
+            offset += RECORD_BYTES + len(record.payload)
+            if record.n:
+                found.append(record)
+        else:
+            offset += 1
+    return found
+
+
 def decode_record(content: bytes, offset: int, entry: int) -> Record | Damage:
     """The record at ``offset``, where entry ``entry`` is expected; whether it is that one is not checked here."""
     start = offset + RECORD_BYTES

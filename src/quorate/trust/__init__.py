@@ -8,11 +8,12 @@ ca      a private authority for people who have none
 Both ends need this room, so it is below the doors and below the SDK. Who may do what is decided in the doors.
 """
 
-from quorate.trust.ca import Issued, create_authority, issue
+from quorate.trust.ca import Founded, Issued, create_authority, issue
 from quorate.trust.keys import MemberKey, check_proof
 from quorate.trust.tls import client_context, server_context
 
 __all__ = [
+    "Founded",
     "Issued",
     "MemberKey",
     "check_proof",

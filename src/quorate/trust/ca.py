@@ -45,9 +45,18 @@ class Issued(msgspec.Struct, frozen=True):
     until: str
 
 
-def create_authority(folder: Path, now: datetime | None = None) -> Issued:
-    """``ca.key`` and ``ca.crt``. Raises ConfigError if either is there."""
+class Founded(msgspec.Struct, frozen=True):
+    authority: Issued
+    server: Issued
+
+
+def create_authority(
+    folder: Path, hosts: Sequence[str] = (), days: int = SERVER_DAYS, now: datetime | None = None
+) -> Founded:
+    """``ca.key``, ``ca.crt``, ``server.key`` and ``server.crt``. Raises ConfigError if one is there, and makes none."""
     now = now or datetime.now(UTC)
+    _check_wish("server", hosts, days)
+    _free(folder, "server")
     key_path, cert_path = _free(folder, "ca")
     key = generate_private_key(SECP256R1())
     name = _name(f"Quorate private authority {x509.random_serial_number():x}"[:64])
@@ -59,20 +68,16 @@ def create_authority(folder: Path, now: datetime | None = None) -> Issued:
         .sign(key, SHA256())
     )
     _write(key_path, key, cert_path, built)
-    return Issued(str(cert_path), str(key_path), [], _day(until))
+    authority = Issued(str(cert_path), str(key_path), [], _day(until))
+    return Founded(authority, issue(folder, "server", hosts, days, now))
 
 
 def issue(
-    folder: Path, name: str = "server", hosts: Sequence[str] = (), days: int = SERVER_DAYS, now: datetime | None = None
+    folder: Path, name: str, hosts: Sequence[str], days: int = SERVER_DAYS, now: datetime | None = None
 ) -> Issued:
     """``NAME.key`` and ``NAME.crt``, signed by the authority in the folder. Raises ConfigError if either is there."""
     now = now or datetime.now(UTC)
-    if not 1 <= days <= AUTHORITY_DAYS:
-        raise ConfigError("--days", days, f"from 1 to {AUTHORITY_DAYS}")
-    if not name or not name.replace("-", "").replace("_", "").isalnum() or name == "ca":
-        raise ConfigError("--name", name, "letters, digits, '-' and '_'; not 'ca'")
-    reached = list(dict.fromkeys([*hosts, *ALWAYS]))
-    names = x509.SubjectAlternativeName([_alternative(host) for host in reached])
+    reached = _check_wish(name, hosts, days)
     signer_key, signer = _load(folder)
     until = min(now + timedelta(days=days), signer.not_valid_after_utc)
     key_path, cert_path = _free(folder, name)
@@ -83,12 +88,24 @@ def issue(
         .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
         .add_extension(_usage(signs_certificates=False), critical=True)
         .add_extension(x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH]), critical=False)
-        .add_extension(names, critical=False)
+        .add_extension(x509.SubjectAlternativeName([_alternative(host) for host in reached]), critical=False)
         .add_extension(signed_by, critical=False)
         .sign(signer_key, SHA256())
     )
     _write(key_path, key, cert_path, built)
     return Issued(str(cert_path), str(key_path), reached, _day(until))
+
+
+def _check_wish(name: str, hosts: Sequence[str], days: int) -> list[str]:
+    """All names the certificate will be good for."""
+    if not 1 <= days <= AUTHORITY_DAYS:
+        raise ConfigError("--days", days, f"from 1 to {AUTHORITY_DAYS}")
+    plain = name.replace("-", "").replace("_", "")
+    if not (plain.isascii() and plain.isalnum()) or name == "ca":
+        raise ConfigError("--name", name, "letters, digits, '-' and '_', and not ca")
+    for host in hosts:
+        _alternative(host)
+    return list(dict.fromkeys([*hosts, *ALWAYS]))
 
 
 def _free(folder: Path, name: str) -> tuple[Path, Path]:

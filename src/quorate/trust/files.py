@@ -31,17 +31,15 @@ def create_file(path: Path, content: bytes, what: str) -> bool:
                 file.write(content)
                 file.flush()
                 os.fsync(file.fileno())
-            os.link(temporary, path)
+            made = _link(temporary, path)
         finally:
             with contextlib.suppress(OSError):
-                os.unlink(temporary)
+                Path(temporary).unlink()
         _sync_directory(path.parent)
-    except FileExistsError:
-        return False
     except OSError as error:
         fix = f"this file cannot be written ({error.strerror}); choose a folder on a disk of this machine"
         raise ConfigError(what, str(path), fix) from None
-    return True
+    return made
 
 
 def create_new(path: Path, content: bytes, what: str) -> None:
@@ -69,6 +67,14 @@ def read_secret(path: Path, what: str) -> bytes:
         fix = f"others can open this file (mode {mode:04o}); if nobody has, run: chmod 600 {path}"
         raise ConfigError(what, str(path), fix)
     return content
+
+
+def _link(temporary: str, path: Path) -> bool:
+    try:
+        os.link(temporary, path)
+    except FileExistsError:
+        return False
+    return True
 
 
 def _sync_directory(folder: Path) -> None:

@@ -5,6 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from tests.core import byhand
+from tests.core.cluster.yard import Yard, standing
+from tests.core.scribe import Scribe, created
 
 from quorate.core.cluster.events import (
     Arrive,
@@ -25,9 +28,6 @@ from quorate.core.kinds import KINDS
 from quorate.core.members import Cause
 from quorate.core.run import Decided
 from quorate.core.shell import Append
-from tests.core import byhand
-from tests.core.cluster.yard import Yard, standing
-from tests.core.scribe import Scribe, created
 
 
 def decide(yard: Yard, event: Any) -> Any:

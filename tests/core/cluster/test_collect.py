@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import pytest
+from tests.core import byhand
+from tests.core.cluster.yard import Yard, standing
+from tests.core.scribe import RUN
 
 from quorate.core.cluster.collect import Collector
 from quorate.core.cluster.events import (
@@ -24,9 +27,6 @@ from quorate.core.machine import Wait
 from quorate.core.members import Cause
 from quorate.core.messages import Declined, Sign
 from quorate.core.shell import Asked, Explained, Received, Take, Tick
-from tests.core import byhand
-from tests.core.cluster.yard import Yard, standing
-from tests.core.scribe import RUN
 
 SECOND = 1_000_000
 

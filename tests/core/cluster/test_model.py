@@ -11,6 +11,9 @@ from typing import Any
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
+from tests.core import byhand
+from tests.core.cluster.yard import Yard
+from tests.core.scribe import RUN
 
 from quorate.core.cluster.events import (
     RunRolledBack,
@@ -27,9 +30,6 @@ from quorate.core.errors import Refusal
 from quorate.core.kinds import KINDS
 from quorate.core.members import Accepted
 from quorate.core.run import Run, fold
-from tests.core import byhand
-from tests.core.cluster.yard import Yard
-from tests.core.scribe import RUN
 
 MOST, LEAST, MEMORY, NAMES, TIMEOUT_S, DEADLINE_S = 3, 2, 2, 2, 30, 40
 WORKERS = st.sampled_from(["a", "b", "c", "d"])
@@ -132,9 +132,9 @@ class Model:
                 return over["generation"], over["released"], place, len(over["seats"])
         if 0 < after < len(past) and remembered[0]["generation"] > after + 1:
             return "barrier_forgotten"
-        if barrier not in self.open and barrier not in self.settled:
-            if len(self.open.keys() | self.settled.keys()) >= NAMES:
-                return "barriers_full"
+        known = self.open.keys() | self.settled.keys()
+        if barrier not in known and len(known) >= NAMES:
+            return "barriers_full"
         gathering = self.open.setdefault(barrier, {"since_s": self.now_s, "steps": {}, "reached": False})
         if gathering["steps"].setdefault(worker["seat"], step) != step:
             return "contradiction"
@@ -288,9 +288,7 @@ class FleetBesideItsModel(RuleBasedStateMachine):
         assert {
             w.id: (w.incarnation, w.state.value, w.rank, w.seat, w.ended_badly)
             for w in self.yard.fleet.workers.values()
-        } == {
-            name: (w["life"], w["state"], w["rank"], w["seat"], w["bad"]) for name, w in self.model.workers.items()
-        }
+        } == {name: (w["life"], w["state"], w["rank"], w["seat"], w["bad"]) for name, w in self.model.workers.items()}
         assert set(self.yard.fleet.taking_part) == self.model.part()
         assert {w.id for w in self.yard.fleet.by_seat.values()} == set(self.model.here())
         assert self.yard.fleet.generation == self.model.fence

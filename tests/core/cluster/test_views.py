@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from tests.core.cluster.yard import Yard, standing
+
 from quorate.core.cluster.events import RunRolledBack, RunStopped, WorkerLeft, WorkerLoading, WorkerOrdered, WorkerReady
 from quorate.core.cluster.state import Order
 from quorate.core.cluster.views import Passage, Standing
 from quorate.core.messages import Told, Welcome
-from tests.core.cluster.yard import Yard, standing
 
 
 def told(messages: list[object]) -> dict[str, object]:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from tests.core.cluster.yard import Yard, standing
+from tests.core.scribe import RUN, Scribe, created
 
 from quorate.core.cluster.events import (
     RunRolledBack,
@@ -26,11 +28,9 @@ from quorate.core.kinds import KINDS
 from quorate.core.machine import Choose, To
 from quorate.core.members import Accepted, Cause
 from quorate.core.run import Decided, Run
-from tests.core.cluster.yard import Yard, standing
-from tests.core.scribe import RUN, Scribe, created
 
 S = WorkerState
-R, Y, L, T, C, I, G, X, B = (
+R, Y, L, T, C, D, G, X, B = (
     WorkerRegistered, WorkerReady, WorkerLoading, WorkerTraining, WorkerCheckpointing, WorkerIdle, WorkerLeft,
     WorkerLost, RunRolledBack,
 )  # fmt: skip
@@ -56,8 +56,8 @@ ARROWS: dict[tuple[WorkerState, type[Any]], WorkerState] = {
     (S.IDLE, L): S.LOADING_DATA, (S.RECOVERING, L): S.LOADING_DATA, (S.LOADING_DATA, L): S.LOADING_DATA,
     (S.LOADING_DATA, T): S.TRAINING, (S.CHECKPOINTING, T): S.TRAINING, (S.TRAINING, T): S.TRAINING,
     (S.TRAINING, C): S.CHECKPOINTING, (S.CHECKPOINTING, C): S.CHECKPOINTING,
-    (S.LOADING_DATA, I): S.IDLE, (S.TRAINING, I): S.IDLE, (S.CHECKPOINTING, I): S.IDLE, (S.RECOVERING, I): S.IDLE,
-    (S.IDLE, I): S.IDLE,
+    (S.LOADING_DATA, D): S.IDLE, (S.TRAINING, D): S.IDLE, (S.CHECKPOINTING, D): S.IDLE, (S.RECOVERING, D): S.IDLE,
+    (S.IDLE, D): S.IDLE,
     (S.INITIALIZING, G): S.LEFT, (S.IDLE, G): S.LEFT, (S.LOADING_DATA, G): S.LEFT, (S.TRAINING, G): S.LEFT,
     (S.CHECKPOINTING, G): S.LEFT, (S.RECOVERING, G): S.LEFT, (S.LEFT, G): S.LEFT,
     (S.INITIALIZING, X): S.FAILED, (S.IDLE, X): S.FAILED, (S.LOADING_DATA, X): S.FAILED, (S.TRAINING, X): S.FAILED,
@@ -99,7 +99,7 @@ class Life:
         if sort is B:
             self.operator += 1
             return self.scribe.decide(Cause("@op", 0, self.operator), B("worse"))
-        return self.scribe.decide(cause, sort(name, life, *((self.fleet.generation,) if sort in (L, I) else ())))
+        return self.scribe.decide(cause, sort(name, life, *((self.fleet.generation,) if sort in (L, D) else ())))
 
     def walk(self, path: tuple[type[Any], ...], name: str = "w") -> Life:
         for sort in path:
@@ -113,7 +113,7 @@ def test_each_state_is_reached_on_its_path(state: WorkerState) -> None:
     assert Life().walk(PATHS[state]).state is state
 
 
-@pytest.mark.parametrize("event", [R, Y, L, T, C, I, G, X, B], ids=lambda e: e.__name__)
+@pytest.mark.parametrize("event", [R, Y, L, T, C, D, G, X, B], ids=lambda e: e.__name__)
 @pytest.mark.parametrize("state", S, ids=lambda s: s.value)
 def test_an_event_leads_where_the_arrows_say_or_is_refused_and_changes_nothing(
     state: WorkerState, event: type[Any]
@@ -164,7 +164,7 @@ def test_a_life_after_a_bad_end_recovers_first(end: tuple[type[Any], ...], next_
 
 
 def test_one_that_recovered_and_left_properly_has_nothing_to_recover_next_time() -> None:
-    assert Life().walk((R, X, R, Y, I, G, R, Y)).state is S.IDLE
+    assert Life().walk((R, X, R, Y, D, G, R, Y)).state is S.IDLE
 
 
 def test_each_life_has_a_seat_that_no_other_ever_has() -> None:
@@ -262,9 +262,8 @@ def test_ranks_are_handed_out_alike_after_a_restart() -> None:
     assert run is not None
     saved = run.snapshot()
     restored = Run.restore(KINDS, RUN, run.head.n, saved.root, saved.pages).machine
-    ranks = []
-    for fleet in (yard.fleet, restored.fleet):  # type: ignore[attr-defined]
-        ranks.append([fleet.take_rank() for _ in range(5)])
+    fleets = (yard.fleet, restored.fleet)  # type: ignore[attr-defined]
+    ranks = [[fleet.take_rank() for _ in range(5)] for fleet in fleets]
     assert ranks[0] == ranks[1] == [1, 3, 4, 5, 6]
 
 

@@ -8,6 +8,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from tests.core import byhand
+from tests.core.scribe import created
+
 from quorate.core.cluster import KIND, Cluster, Collector
 from quorate.core.cluster.events import (
     Arrive,
@@ -26,8 +29,6 @@ from quorate.core.machine import Event, Explanation
 from quorate.core.members import Accepted, Answer, Cause
 from quorate.core.messages import Answered, Declined, Told, Welcome
 from quorate.core.shell import Action, Append, Asked, Disconnected, Explained
-from tests.core import byhand
-from tests.core.scribe import created
 
 TIMEOUT_S = 30.0
 

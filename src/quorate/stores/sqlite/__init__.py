@@ -15,6 +15,8 @@ tide.py         noticing commits of other processes
 wal.py          commits that SQLite would drop silently
 faults.py       what SQLite's error codes mean
 locate.py       where in the file a damaged row is
+salvage.py      what is left of a damaged journal
+rebuild.py      a new journal from that
 """
 
 from quorate.stores.sqlite.journal import SqliteJournal

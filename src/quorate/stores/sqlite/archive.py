@@ -76,6 +76,18 @@ class Archive:
             raise JournalCorrupt(run, damage.entry or archived.first, damage.offset, damage.what, archived.name)
         return payloads
 
+    def check(self, run: str, archived: Segment) -> None:
+        """The whole file, also what no entry depends on. Raises JournalCorrupt."""
+        with self._guard:
+            self._indexes.pop(archived.name, None)
+        try:
+            damage = self._index(run, archived).damage
+        except FileNotFoundError:
+            what = "the file of the segment is missing"
+            raise JournalCorrupt(run, archived.first, 0, what, archived.name) from None
+        if damage is not None:
+            raise JournalCorrupt(run, damage.entry or archived.first, damage.offset, damage.what, archived.name)
+
     def remove(self, archived: Segment) -> None:
         with self._guard:
             self._indexes.pop(archived.name, None)

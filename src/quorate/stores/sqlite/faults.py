@@ -48,14 +48,14 @@ def translate(error: Fault, path: Path, run: str = "", entry: int = 0) -> Journa
     if code_of(error) & 0xFF == sqlite3.SQLITE_FULL:
         return JournalFull(said)
     if is_damage(error):
-        offset, what = _examine(path)
+        offset, what = examine(path)
         return JournalCorrupt(
             run, entry, offset, f"{error} ({name}): {what}" if what else f"{error} ({name})", path.name
         )
     return JournalBroken(said)
 
 
-def _examine(path: Path) -> tuple[int, str]:
+def examine(path: Path) -> tuple[int, str]:
     """Where SQLite's own check finds the first damage, and what it says of it."""
     try:
         connection = sqlite3.connect(path.absolute().as_uri() + "?mode=ro", 1.0, uri=True)

@@ -40,12 +40,16 @@ class Heads:
     def __init__(self, database: Database) -> None:
         self._database = database
         self._ids: dict[bytes, int] = {}
+        self._learnt = 0
+        """Every run up to this id is in ``_ids``."""
 
     def find(self, connection: sqlite3.Connection, name: bytes) -> Head | None:
         known = self._ids.get(name)
         if known is None:
-            self._learn(connection)
+            damage = self._learn(connection)
             known = self._ids.get(name)
+            if known is None and damage is not None:
+                raise damage  # who knows whether that is the run which is asked for
         if known is None:
             return None
         row = connection.execute(f"{_COLUMNS} WHERE id = ?", (known,)).fetchone()
@@ -80,17 +84,26 @@ class Heads:
             raise self._damaged("the number of runs is damaged")
         return int(row[0])
 
-    def _learn(self, connection: sqlite3.Connection) -> None:
-        """The runs that were added since the last look, by whatever process."""
-        known, count = len(self._ids), self._count(connection)
-        if count <= known:
-            return
-        rows = connection.execute(f"{_COLUMNS} WHERE id > ? ORDER BY id", (known,)).fetchall()
-        if len(rows) < count - known:
-            raise self._damaged(f"{known + len(rows)} runs where {count} belong")
-        for wanted, row in enumerate(rows, known + 1):
-            head = self._check(row, wanted)
-            self._ids.setdefault(head.name, head.id)
+    def _learn(self, connection: sqlite3.Connection) -> JournalCorrupt | None:
+        """The runs that were added since the last look, by whatever process. One damaged row does not hide the others:
+        it is returned."""
+        learnt, count = self._learnt, self._count(connection)
+        if count <= learnt:
+            return None
+        rows = connection.execute(f"{_COLUMNS} WHERE id > ? ORDER BY id", (learnt,)).fetchall()
+        damage = (
+            None if len(rows) >= count - learnt else self._damaged(f"{learnt + len(rows)} runs where {count} belong")
+        )
+        for wanted, row in enumerate(rows, learnt + 1):
+            try:
+                head = self._check(row, row[0] if damage else wanted)
+            except JournalCorrupt as error:
+                damage = damage or error
+            else:
+                self._ids.setdefault(head.name, head.id)
+        if damage is None:
+            self._learnt = max(self._learnt, learnt + len(rows))
+        return damage
 
     def _check(self, row: tuple[object, ...] | None, wanted: int, name: bytes | None = None) -> Head:
         match row:

@@ -20,7 +20,7 @@ from quorate.stores.durable import Lock
 from quorate.stores.limits import decide, numbered, run_name
 from quorate.stores.sqlite.database import BUSY_TIMEOUT_S, CHECKPOINT_BYTES, Database
 from quorate.stores.sqlite.entries import insert_entry, read_entries
-from quorate.stores.sqlite.faults import FAULTS
+from quorate.stores.sqlite.faults import FAULTS, examine
 from quorate.stores.sqlite.heads import Head, Heads
 from quorate.stores.sqlite.schema import JOURNAL
 from quorate.stores.sqlite.segments import Segments
@@ -155,6 +155,15 @@ class SqliteJournal:
 
     def segments(self, run: str) -> list[Segment]:
         return self._segments.all(run)
+
+    def verify(self, run: str | None = None) -> None:
+        """What reading entries does not show: the files of all segments to their ends, and SQLite's own structure.
+        Takes time in proportion to the size. Raises JournalCorrupt."""
+        for each in self.runs() if run is None else [run]:
+            self._segments.check_files(each)
+        offset, said = examine(self._database.path)
+        if said != "ok":
+            raise JournalCorrupt(run or "", 0, offset, said or "the database cannot be read", self._database.path.name)
 
     def checkpoint(self) -> bool:
         """Move the write-ahead log into the file now; happens by itself otherwise. True if all of it was moved."""

@@ -150,6 +150,9 @@ def _refuse_remains(path: Path) -> None:
     """A fresh file beside an old write-ahead log would be filled from that log, which is worse than no file."""
     log = path.with_name(path.name + "-wal")
     segments = path.parent / "segments"
+    beside = sorted(file.name for file in path.parent.glob(f"{path.name}.damaged-*"))
+    if beside:
+        raise JournalCorrupt("", 0, 0, f"the file is missing, but {beside[0]} is there: repair it", path.name)
     if log.exists() and log.stat().st_size:
         raise JournalCorrupt("", 0, 0, f"the file is missing, but its log {log.name} is there", path.name)
     if path.name == JOURNAL.file_name and segments.is_dir() and any(segments.rglob("*.qseg")):

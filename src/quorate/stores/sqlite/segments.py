@@ -91,7 +91,7 @@ class Segments:
             found = self._heads.find(connection, head.name)
             if found is None or found.hot != head.hot:
                 raise self._damaged(head, head.hot, "somebody compacted without the maintenance lock")
-            self._put(connection, head, sealed)
+            put_segment(connection, head, sealed)
             connection.execute("DELETE FROM entries WHERE run = ? AND n <= ?", (head.id, upto))
             found.hot = upto + 1
             self._heads.put(connection, found)
@@ -112,16 +112,22 @@ class Segments:
             rows = self.rows(connection, head)
             going = [row for row in rows[: max(len(rows) - keep, 0)] if row.present]
             for row in going:
-                self._put(connection, head, Segment(row.first, row.last, row.name, row.size_bytes, present=False))
+                put_segment(connection, head, Segment(row.first, row.last, row.name, row.size_bytes, present=False))
         for row in going:
             self._archive.remove(row)
 
-    def _put(self, connection: sqlite3.Connection, head: Head, row: Segment) -> None:
-        name, numbers = row.name.encode(), (row.first, row.last, row.size_bytes, int(row.present))
-        sealed = seal(b"segment", head.name, name, *numbers)
-        first, last, size_bytes, present = numbers
-        values = (head.id, first, last, name, size_bytes, present, sealed)
-        connection.execute("INSERT OR REPLACE INTO segments VALUES (?, ?, ?, ?, ?, ?, ?)", values)
-
     def _damaged(self, head: Head, entry: int, what: str) -> JournalCorrupt:
         return JournalCorrupt(head.run, entry, 0, what, self._database.path.name)
+
+    def check_files(self, run: str) -> None:
+        """Read every file that should be there to its end. Raises JournalCorrupt."""
+        for row in self.all(run):
+            if row.present:
+                self._archive.check(run, row)
+
+
+def put_segment(connection: sqlite3.Connection, head: Head, row: Segment) -> None:
+    name, present = row.name.encode(), int(row.present)
+    sealed = seal(b"segment", head.name, name, row.first, row.last, row.size_bytes, present)
+    values = (head.id, row.first, row.last, name, row.size_bytes, present, sealed)
+    connection.execute("INSERT OR REPLACE INTO segments VALUES (?, ?, ?, ?, ?, ?, ?)", values)

@@ -27,6 +27,7 @@ from __future__ import annotations
 import struct
 import sys
 from array import array
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
@@ -49,6 +50,7 @@ class LostCommits(NamedTuple):
 
 class Frame(NamedTuple):
     offset: int
+    page: int
     commits: bool
     salt: tuple[int, int]
     checksum: tuple[int, int]
@@ -72,8 +74,8 @@ class Log:
 
     def frame(self, index: int) -> Frame:
         offset = _HEADER.size + index * self._stride
-        _, size_after, *rest = _FRAME.unpack_from(self.content, offset)
-        return Frame(offset, size_after != 0, (rest[0], rest[1]), (rest[2], rest[3]))
+        page, size_after, *rest = _FRAME.unpack_from(self.content, offset)
+        return Frame(offset, page, size_after != 0, (rest[0], rest[1]), (rest[2], rest[3]))
 
     def lost(self) -> LostCommits | None:
         if not self.header_is_good:
@@ -90,8 +92,28 @@ class Log:
         for index in range(self.count):
             frame = self.frame(index)
             if frame.salt == self.salt:
-                start = frame.offset + _FRAME.size
-                yield start, self.content[start : start + self.page_bytes]
+                yield frame.offset + _FRAME.size, self._page(frame)
+
+    def salvaged(self) -> dict[int, bytes]:
+        """The newest version of each page, by page number, as it would be if SQLite went on behind the damage. Pages
+        may be damaged or too old: whoever uses them must check every row."""
+        count = self.count if self.lost() else self._readable()
+        frames = [self.frame(index) for index in range(count)]
+        salts = Counter(frame.salt for frame in frames).most_common(1)
+        salt = self.salt if self.header_is_good else salts[0][0] if salts else self.salt
+        newest: dict[int, bytes] = {}
+        pending: dict[int, bytes] = {}
+        for frame in frames:
+            if frame.salt == salt and frame.page:
+                pending[frame.page] = self._page(frame)
+                if frame.commits:
+                    newest |= pending
+                    pending = {}
+        return newest
+
+    def _page(self, frame: Frame) -> bytes:
+        start = frame.offset + _FRAME.size
+        return self.content[start : start + self.page_bytes]
 
     def _readable(self) -> int:
         """How many frames SQLite will accept."""
@@ -130,8 +152,7 @@ class Log:
         if before is None:
             before = self.frame(index - 1).checksum if index else self.checksum
         after_head = self._sum(before, self.content[frame.offset : frame.offset + 8])
-        start = frame.offset + _FRAME.size
-        return self._sum(after_head, self.content[start : start + self.page_bytes])
+        return self._sum(after_head, self._page(frame))
 
     def _sum(self, start: tuple[int, int], part: bytes) -> tuple[int, int]:
         words = array("I", part)

@@ -1,0 +1,37 @@
+"""The server's configuration: every setting with its default and why, and how they are read.
+
+settings   the structs, one per table of the file
+load       a TOML file, the environment and the command line become a ServerConfig, or a list of all that is wrong
+binding    where a server may listen without proof
+
+This room is just above the core. It reads one file and nothing else; what a setting means is up to whoever uses it.
+"""
+
+from quorate.config.binding import check_binding, is_loopback
+from quorate.config.load import Settings, load_config, read_settings
+from quorate.config.settings import (
+    Access,
+    ConnectionLimits,
+    HostSettings,
+    Listen,
+    Log,
+    ServerConfig,
+    Store,
+    Tls,
+)
+
+__all__ = [
+    "Access",
+    "ConnectionLimits",
+    "HostSettings",
+    "Listen",
+    "Log",
+    "ServerConfig",
+    "Settings",
+    "Store",
+    "Tls",
+    "check_binding",
+    "is_loopback",
+    "load_config",
+    "read_settings",
+]

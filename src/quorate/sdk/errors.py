@@ -1,0 +1,163 @@
+"""What a training script can be told. Every one is a ``QuorateError`` with a code of the catalog, a sentence and a fix.
+
+    WorkerError
+    ├── Unreachable             nobody answers: names the address, since when, and what was tried
+    ├── AccessDenied            token, key or role do not let this worker in
+    ├── Rejected                any other no, with the code the coordinator gave
+    ├── BarrierError            about one barrier; the worker goes on
+    │   ├── BarrierAborted        this generation will not be released: says why
+    │   └── BarrierTimeout        the caller's own patience is over; the worker still stands there
+    ├── Setback                 work since the last barrier is void: restore, ask ``next_step``, go on
+    │   ├── RolledBack            an operator rolled the run back
+    │   └── GivenUp               the coordinator took this worker for dead; it has begun a new life
+    ├── Ended                   this worker is over: every further call raises the same
+    │   ├── Superseded            a newer process has taken the id
+    │   ├── RunClosed             the run is over
+    │   ├── Stopped               an operator's order; the worker has left
+    │   ├── Draining              SIGTERM came; the worker has left
+    │   └── Closed                ``close`` was called
+    ├── Forked                  a child process used the worker of its parent
+    └── SidecarFailed           the process that speaks to the coordinator cannot be kept alive
+
+A script needs to know three names. ``Setback``: restore and go on. ``Ended``: stop, nothing is left to do here.
+``BarrierError``: this barrier did not open; ask ``next_step`` and try again. Wrong settings raise ``core.ConfigError``.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from quorate.core.cluster.views import Passage
+from quorate.core.errors import QuorateError, Refusal
+
+_DENIED = frozenset({"bad_token", "forbidden", "key_mismatch", "not_yours"})
+
+
+class WorkerError(QuorateError):
+    code: str = "bug"
+    fix_default: ClassVar[str] = "see the coordinator's log"
+
+    def __init__(self, why: str, fix: str = "", code: str = "") -> None:
+        self.code = code or type(self).code
+        self.why = why
+        self.fix = fix or self.fix_default
+        super().__init__(f"{self.why}; {self.fix} [{self.code}]")
+
+
+class Unreachable(WorkerError):
+    code = "unreachable"
+    fix_default = "start the coordinator (quorate serve), or correct the address"
+
+
+class AccessDenied(WorkerError):
+    code = "forbidden"
+
+
+class Rejected(WorkerError):
+    code = "malformed"
+
+
+class BarrierError(WorkerError):
+    code = "barrier_settled"
+
+
+class BarrierAborted(BarrierError):
+    """``passage.order`` is this worker's place among those who had arrived; -1 if it was missing itself."""
+
+    code = "barrier_settled"
+    fix_default = "arrive again, at the step that next_step gives"
+
+    def __init__(self, passage: Passage) -> None:
+        self.passage = passage
+        self.reason = passage.reason
+        super().__init__(f"barrier {passage.barrier}, generation {passage.generation}, was aborted: {passage.reason}")
+
+
+class BarrierTimeout(BarrierError):
+    code = "barrier_early"
+    fix_default = "call barrier again with the same step to go on waiting: this worker still stands there"
+
+
+class Setback(WorkerError):
+    code = "stale_token"
+    fix_default = "restore the last checkpoint, ask next_step, and go on from there"
+
+
+class RolledBack(Setback):
+    """``fence`` is the run's generation from here on."""
+
+    code = "stale_token"
+
+    def __init__(self, reason: str, fence: int) -> None:
+        self.reason = reason
+        self.fence = fence
+        super().__init__(f"the run was rolled back: {reason or 'an operator said so'}")
+
+
+class GivenUp(Setback):
+    code = "member_gone"
+
+
+class Ended(WorkerError):
+    code = "member_gone"
+    fix_default = "exit"
+
+
+class Superseded(Ended):
+    code = "superseded"
+    fix_default = "exit: a newer process has taken this id"
+
+
+class RunClosed(Ended):
+    code = "run_closed"
+    fix_default = "exit; to go on, create a new run"
+
+
+class Stopped(Ended):
+    code = "member_gone"
+    fix_default = "save what is worth saving and exit"
+
+
+class Draining(Ended):
+    """``passage``: how the barrier ended that was under way. None if it did not open in time: that step does not count."""
+
+    code = "draining"
+    fix_default = "save what is worth saving and exit"
+
+    def __init__(self, why: str, passage: Passage | None) -> None:
+        self.passage = passage
+        super().__init__(why)
+
+
+class Closed(Ended):
+    code = "member_gone"
+    fix_default = "connect again to begin a new life"
+
+
+class Forked(WorkerError):
+    code = "not_yours"
+    fix_default = "connect in the child process, under an id of its own"
+
+
+class SidecarFailed(WorkerError):
+    code = "unreachable"
+
+
+def from_refusal(refusal: Refusal) -> WorkerError:
+    """The exception for a no of the coordinator, or of the session."""
+    code = refusal.code
+    if code == "superseded" or code == "stale_join":
+        return Superseded(refusal.why, refusal.fix, code)
+    if code == "run_closed":
+        return RunClosed(refusal.why)
+    if code in _DENIED:
+        return AccessDenied(refusal.why, refusal.fix, code)
+    if code == "unreachable":
+        return Unreachable(refusal.why, refusal.fix)
+    return Rejected(refusal.why, refusal.fix, code)
+
+
+def ended_by(refusal: Refusal) -> WorkerError:
+    """The exception for the end of a session. Unlike a refusal it stays."""
+    error = from_refusal(refusal)
+    return Ended(refusal.why, refusal.fix, refusal.code) if isinstance(error, Rejected) else error

@@ -1,0 +1,186 @@
+"""What is left of a damaged journal, row by row and file by file.
+
+Works on a flattened copy: the database with its log played into it, also behind the damage, since later versions of a
+page are usually whole. Nothing of that is believed except rows and records whose seal fits. The original is only read.
+
+To a store an entry is bytes, so what names the run of a row whose run's own row is damaged is given by the caller.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sqlite3
+from collections.abc import Callable, Iterator
+from contextlib import closing, suppress
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from quorate.core.errors import JournalError, QuorateError
+from quorate.ports import Letter, Saved
+from quorate.stores import segment
+from quorate.stores.seal import seal
+from quorate.stores.sqlite.faults import FAULTS
+from quorate.stores.sqlite.heads import Head
+from quorate.stores.sqlite.journal import SqliteJournal
+from quorate.stores.sqlite.schema import JOURNAL
+from quorate.stores.sqlite.wal import read_log
+
+
+class FoundSegment:
+    """A segment's file and what is good in it."""
+
+    def __init__(self, directory: Path, file: Path) -> None:
+        content = file.read_bytes()
+        self.name = str(file.relative_to(directory))
+        self.size_bytes = len(content)
+        scan = segment.scan(content)
+        self.run = scan.run
+        self.intact = scan.damage is None and scan.sealed and bool(scan.records)
+        records = scan.records if self.intact else segment.salvage(content)
+        self.payloads = {record.n: record.payload for record in records}
+
+    @property
+    def first(self) -> int:
+        return min(self.payloads)
+
+    @property
+    def last(self) -> int:
+        return max(self.payloads)
+
+
+class FoundRun:
+    """One run: ``last`` is the newest entry it is known to have had, good or not."""
+
+    def __init__(self, name: str, ids: list[int], last: int) -> None:
+        self.name = name
+        self.ids = ids
+        self.last = last
+        self.segments: list[FoundSegment] = []
+
+
+class Salvage:
+    """Close it: it holds a copy of the database in the data directory."""
+
+    def __init__(self, directory: Path, run_of: Callable[[bytes], str | None]) -> None:
+        self._folder = TemporaryDirectory(prefix="salvage-", dir=directory)
+        self._connection: sqlite3.Connection | None = None
+        self.runs: dict[str, FoundRun] = {}
+        try:
+            image = _flatten(directory / JOURNAL.file_name, Path(self._folder.name) / JOURNAL.file_name)
+            with suppress(*FAULTS):
+                self._connection = sqlite3.connect(image.as_uri() + "?immutable=1", uri=True)
+                self._connection.text_factory = bytes
+            self._find_runs(run_of)
+            self._find_segments(directory)
+        except BaseException:
+            self.close()
+            raise
+
+    def close(self) -> None:
+        if self._connection is not None:
+            self._connection.close()
+        self._folder.cleanup()
+
+    def entry(self, run: str, n: int) -> bytes | None:
+        """The entry if its bytes are those that were appended."""
+        found = self.runs[run]
+        for archived in found.segments:
+            if n in archived.payloads:
+                return archived.payloads[n]
+        for known in found.ids:
+            for sealed, payload in self._rows("SELECT seal, payload FROM entries WHERE run = ? AND n = ?", known, n):
+                if isinstance(payload, bytes) and sealed == seal(b"entry", run.encode(), n, payload):
+                    return payload
+        return None
+
+    def snapshot(self, run: str) -> Saved | None:
+        with suppress(QuorateError, *FAULTS), closing(SqliteJournal(self._folder.name, read_only=True)) as journal:
+            return journal.load_snapshot(run)
+        return None
+
+    def letters(self) -> Iterator[tuple[str, Letter]]:
+        for row in self._rows("SELECT run, sender, seq, payload, seal FROM letters"):
+            match row:
+                case bytes(run), bytes(sender), int(seq), bytes(payload), bytes(sealed):
+                    if sealed == seal(b"letter", run, sender, seq, payload):
+                        yield run.decode(), Letter(sender.decode(), seq, payload)
+
+    def discarded(self) -> Iterator[tuple[str, str, int]]:
+        for row in self._rows("SELECT run, sender, upto, seal FROM discarded"):
+            match row:
+                case bytes(run), bytes(sender), int(upto), bytes(sealed):
+                    if sealed == seal(b"discarded", run, sender, upto):
+                        yield run.decode(), sender.decode(), upto
+
+    def _rows(self, statement: str, *values: object) -> Iterator[tuple[Any, ...]]:
+        """As many rows as can be read."""
+        if self._connection is not None:
+            with suppress(*FAULTS):
+                yield from self._connection.execute(statement, values)
+
+    def _find_runs(self, run_of: Callable[[bytes], str | None]) -> None:
+        for known in self._ids():
+            head = self._head(known)
+            name = head.run if head else self._name(known, run_of)
+            if name is not None:
+                found = self.runs.setdefault(name, FoundRun(name, [], 0))
+                found.ids.append(known)
+                beyond = [n for (n,) in self._rows("SELECT max(n) FROM entries WHERE run = ?", known) if n]
+                found.last = max(found.last, head.last if head else 0, *beyond, 0)
+
+    def _ids(self) -> list[int]:
+        """Ids of runs, from their own rows and from the rows of entries."""
+        ids = {known for (known,) in self._rows("SELECT id FROM runs") if isinstance(known, int)}
+        before: int = 0
+        while below := [
+            known for (known,) in self._rows("SELECT min(run) FROM entries WHERE run > ?", before) if known
+        ]:
+            before = below[0]
+            ids.add(before)
+        return sorted(ids)
+
+    def _head(self, known: int) -> Head | None:
+        for row in self._rows("SELECT name, last, hot, saved, seal FROM runs WHERE id = ?", known):
+            match row:
+                case bytes(name), int(last), int(hot), int(saved), bytes(sealed):
+                    head = Head(known, name, last, hot, saved)
+                    if sealed == head.seal():
+                        return head
+        return None
+
+    def _name(self, known: int, run_of: Callable[[bytes], str | None]) -> str | None:
+        """By what an entry says, if the seal of that entry agrees."""
+        for n, sealed, payload in self._rows("SELECT n, seal, payload FROM entries WHERE run = ? LIMIT 50", known):
+            if isinstance(payload, bytes) and isinstance(n, int):
+                name = run_of(payload)
+                if name is not None and sealed == seal(b"entry", name.encode(), n, payload):
+                    return name
+        return None
+
+    def _find_segments(self, directory: Path) -> None:
+        for file in sorted((directory / "segments").rglob("*.qseg")):
+            with suppress(JournalError):
+                archived = FoundSegment(directory, file)
+                if archived.run and archived.payloads:
+                    found = self.runs.setdefault(archived.run, FoundRun(archived.run, [], 0))
+                    found.segments.append(archived)
+                    found.last = max(found.last, archived.last)
+
+
+def _flatten(database: Path, image: Path) -> Path:
+    """A copy of the database with its log played into it. No connection to the database may be open in this process:
+    closing the file here would drop its locks."""
+    if database.exists():
+        shutil.copyfile(database, image)
+    else:
+        image.touch()
+    log = read_log(database)
+    with image.open("r+b") as file:
+        for number, page in (log.salvaged() if log else {}).items():
+            file.seek((number - 1) * len(page))
+            file.write(page)
+        file.flush()
+        os.fsync(file.fileno())
+    return image.absolute()
