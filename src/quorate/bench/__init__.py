@@ -3,11 +3,21 @@ measured in the same run, since machines are noisy and shared."""
 
 from collections.abc import Callable
 
+from quorate.bench.barrier import bench_barrier
 from quorate.bench.fold import bench_fold
+from quorate.bench.heartbeats import bench_heartbeats
 from quorate.bench.journal import bench_journal
+from quorate.bench.memory import bench_memory
 from quorate.bench.sim import bench_sim
 from quorate.report import Report
 
-BENCHES: dict[str, Callable[[], Report]] = {"fold": bench_fold, "journal": bench_journal, "sim": bench_sim}
+BENCHES: dict[str, Callable[[], Report]] = {
+    "fold": bench_fold,
+    "journal": bench_journal,
+    "sim": bench_sim,
+    "heartbeats": bench_heartbeats,
+    "barrier": bench_barrier,
+    "memory": bench_memory,
+}
 
 __all__ = ["BENCHES"]

@@ -15,15 +15,15 @@ from shutil import rmtree
 import msgspec
 
 from quorate.core.codec import NO_DIGEST, digest
-from quorate.core.errors import JournalBusy, JournalError, QuorateError
+from quorate.core.errors import ConfigError, JournalBusy, JournalError, QuorateError
 from quorate.core.journal import decode_entry
 from quorate.core.kinds import KINDS
 from quorate.core.run import Head, Run
 from quorate.core.snapshot import unpack
 from quorate.ports import Saved, Segment
-from quorate.stores.durable import Lock
-from quorate.stores.segment import scan
-from quorate.stores.sqlite.rebuild import KeptRun, put_in_place, rebuild
+from quorate.stores.durable import Lock, write_durably
+from quorate.stores.segment import encode_end, encode_header, encode_record, salvage, scan
+from quorate.stores.sqlite.rebuild import KeptRun, aside, put_in_place, rebuild
 from quorate.stores.sqlite.salvage import FoundRun, Salvage
 
 Candidates = Callable[[int], list[bytes]]
@@ -52,7 +52,7 @@ class RunPlan(msgspec.Struct):
             return f"run {self.run!r}: nothing of it can be kept"
         parts = [f"run {self.run!r}: entries {self.first} to {self.last} are kept"]
         if self.restored:
-            parts.append(f"{len(self.restored)} of them come from the export ({_ranges(self.restored)})")
+            parts.append(f"from the export: {_ranges(self.restored)}")
         if self.forgotten:
             parts.append(f"entries {self.forgotten[0]} to {self.forgotten[1]} are gone; a snapshot stands for them")
         if self.lost:
@@ -117,15 +117,23 @@ def snapshot_digest(run: str, saved: Saved | None) -> bytes | None:
     return head.digest
 
 
-def best(
-    run: str, last: int, began: int, own: Candidates, saved: Saved | None, export: dict[int, bytes]
-) -> tuple[RunPlan, dict[int, bytes], Saved | None]:
-    """The longest life this run can have. ``began`` is where it began before the damage, ``last`` where it ended."""
+class Known(msgspec.Struct):
+    """What a run was before the damage."""
+
+    run: str
+    began: int
+    last: int
+    snapshot: Saved | None
+
+
+def best(known: Known, own: Candidates, export: dict[int, bytes]) -> tuple[RunPlan, dict[int, bytes], Saved | None]:
+    """The longest life this run can have: what is planned, the entries of it, and its snapshot."""
+    run, saved = known.run, known.snapshot
 
     def candidates(n: int) -> list[bytes]:
         return own(n) + ([export[n]] if n in export else [])
 
-    until = max(last, *export, 0)
+    until = max(known.last, *export, 0)
     kept = chain(run, 1, NO_DIGEST, candidates, until)
     stands_for = snapshot_digest(run, saved)
     if saved is not None and stands_for is not None and digest(kept.get(saved.n, b"")) != stands_for:
@@ -143,8 +151,8 @@ def best(
         begins,
         ends,
         [n for n, payload in kept.items() if payload not in own(n)],
-        (ends + 1, last) if last > ends else None,
-        (began, begins - 1) if began < begins and ends else None,
+        (ends + 1, known.last) if known.last > ends else None,
+        (known.began, begins - 1) if known.began < begins and ends else None,
         saved.n if saved else 0,
     )
     return plan, kept, saved
@@ -177,7 +185,7 @@ class DirectoryRepair:
         try:
             self._salvage = Salvage(self.directory, run_of)
             for name in sorted(self._salvage.runs.keys() | self._export.keys()):
-                self._plan(self._salvage.runs.get(name) or FoundRun(name, [], 0))
+                self._plan(self._salvage.runs.setdefault(name, FoundRun(name)))
         except BaseException:
             self._lock.release()
             raise
@@ -189,20 +197,17 @@ class DirectoryRepair:
 
     def _plan(self, found: FoundRun) -> None:
         name = found.name
-        self._salvage.runs.setdefault(name, found)
 
         def own(n: int) -> list[bytes]:
             payload = self._salvage.entry(name, n)
             return [] if payload is None else [payload]
 
-        began = next((n for n in range(1, found.last + 1) if own(n)), 1) if found.gone_known else 1
-        saved = self._salvage.snapshot(name)
-        plan, kept, saved = best(name, found.last, began, own, saved, self._export.get(name, {}))
+        known = Known(name, found.began, found.last, self._salvage.snapshot(name))
+        plan, kept, saved = best(known, own, self._export.get(name, {}))
         self.plans.append(plan)
         if kept or saved:
-            self._keep.append(
-                KeptRun(name, plan.first, plan.last, _intact(found, kept), kept.__getitem__, saved)
-            )
+            intact = _intact(found, kept)
+            self._keep.append(KeptRun(name, plan.first, plan.last, intact, kept.__getitem__, saved))
 
     def carry_out(self) -> list[Path]:
         """Returns where the damaged files are now."""
@@ -230,10 +235,56 @@ def _intact(found: FoundRun, kept: dict[int, bytes]) -> list[Segment]:
     return staying
 
 
+# -- single files ------------------------------------------------------------------------------------------------------
+
+
+class FileRepair:
+    """An exported file or a segment: a torn tail is cut, damage in the middle is filled from an export or cut too."""
+
+    def __init__(self, file: Path, export: Path | None) -> None:
+        self.file = file
+        content = file.read_bytes()
+        records = {record.n: record.payload for record in salvage(content)}
+        names = [scan(content).run, *(run_of(payload) or "" for payload in records.values())]
+        self._run = next((name for name in names if name), "")
+        if not self._run or not records:
+            raise ConfigError("path", str(file), "nothing in it is readable: take another copy")
+        first = min(records)
+        more = _exported(export).get(self._run, {})
+        before = _prev(records[first], self._run, first)
+
+        def candidates(n: int) -> list[bytes]:
+            return [found[n] for found in (records, more) if n in found]
+
+        last = max(records)
+        self._kept = chain(self._run, first, before or b"", candidates, max(last, *more, 0))
+        ends = max(self._kept, default=0)
+        restored = [n for n in self._kept if n not in records]
+        lost = (ends + 1, last) if last > ends else None
+        self.plans = [RunPlan(self._run, first, ends, restored, lost, None, 0)]
+
+    def __enter__(self) -> FileRepair:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        pass
+
+    def carry_out(self) -> list[Path]:
+        """Returns where the damaged file is now."""
+        records = [encode_record(n, payload) for n, payload in self._kept.items()]
+        kept_as = aside(self.file)
+        write_durably(kept_as, [self.file.read_bytes()])
+        write_durably(self.file, [encode_header(self._run), *records, encode_end(max(self._kept))])
+        return [kept_as]
+
+
 def _exported(export: Path | None) -> dict[str, dict[int, bytes]]:
+    """What an export holds, also behind damage of its own: the chain decides what fits."""
     if export is None:
         return {}
-    found = scan(export.read_bytes())
-    if found.damage is not None and not found.records:
-        raise QuorateError(f"{export}: {found.damage.what}")
-    return {found.run: {record.n: record.payload for record in found.records}}
+    content = export.read_bytes()
+    records = {record.n: record.payload for record in salvage(content)}
+    run = scan(content).run or next((name for name in map(run_of, records.values()) if name), None)
+    if run is None:
+        raise ConfigError("--from", str(export), "nothing in it is readable: take another export")
+    return {run: records}

@@ -18,7 +18,7 @@ from quorate.core.run import Head
 from quorate.core.snapshot import unpack
 
 MANY = 3
-"""More events than this in one entry are counted, not named, unless all are asked for."""
+"""More events than this in one entry are counted, not named."""
 SHORT = 40
 
 
@@ -69,7 +69,9 @@ class Reader:
 
 def _recorded(cause: Cause | None, event: Event) -> Recorded:
     said = f"{cause.member}/{cause.incarnation}/{cause.seq}" if cause else None
-    return Recorded(type(event).__name__, {key: plain(value) for key, value in msgspec.structs.asdict(event).items()}, said)
+    return Recorded(
+        type(event).__name__, {key: plain(value) for key, value in msgspec.structs.asdict(event).items()}, said
+    )
 
 
 def _rough(pair: Any) -> Recorded:
@@ -96,18 +98,24 @@ def plain(value: Any) -> Any:
 
 def line(entry: Entry, recorded: list[Recorded], numbers_wide: int) -> str:
     """The whole entry in one line."""
-    if len(recorded) > MANY:
+    if len(recorded) == 1:
+        said = brief(recorded[0])
+    elif len(recorded) <= MANY:
+        said = ", ".join(event.name + _by(event) for event in recorded)
+    else:
         counted = Counter(event.name for event in recorded)
         said = ", ".join(name if count == 1 else f"{name} x{count}" for name, count in counted.items())
-    else:
-        said = ", ".join(brief(event) for event in recorded)
     who = f"{entry.host or '-'}/{entry.term}"
     return f"{entry.n:>{numbers_wide}}  {entry.at_us / us(1):>10.3f} s  {who:<12} {said}"
 
 
 def brief(event: Recorded) -> str:
     shown = [f"{key}={_cut(value)}" for key, value in event.fields.items() if value not in (None, "", [], {})]
-    return f"{event.name}({', '.join(shown)})" + (f" by {event.cause}" if event.cause else "")
+    return f"{event.name}({', '.join(shown)}){_by(event)}"
+
+
+def _by(event: Recorded) -> str:
+    return f" by {event.cause}" if event.cause else ""
 
 
 def _cut(value: Any) -> str:

@@ -91,23 +91,19 @@ class FileSource:
     def read(self, run: str, first: int, limit: int) -> list[bytes]:
         found = self._payloads[first - self._first :][:limit] if run == self._run else []
         if len(found) < limit:
-            self._raise_damage(found and self.last(run) + 1)
+            self.verify()
         return found
 
-    def _raise_damage(self, beyond: object) -> None:
-        if self.damage is not None:
-            raise JournalCorrupt(
-                self._run, self.damage.entry, self.damage.offset, self.damage.what, self.path.name
-            )
-
-    def snapshot(self, run: str) -> Saved | None:
+    def snapshot(self, run: str) -> Saved | None:  # noqa: ARG002 - a file holds none
         return None
 
-    def archived(self, run: str) -> int:
+    def archived(self, run: str) -> int:  # noqa: ARG002 - a file holds none
         return 0
 
     def verify(self) -> None:
-        self._raise_damage(None)
+        if self.damage is not None:
+            entry, offset, what, _ = self.damage
+            raise JournalCorrupt(self._run, entry, offset, what, self.path.name)
 
     def close(self) -> None:
         pass
@@ -135,7 +131,9 @@ def pick(source: Source, run: str | None) -> str:
     """The run that is meant: the named one, or the only one there is."""
     if run is not None:
         if source.last(run) == 0 and run not in source.runs():
-            raise UnknownRun(f"there is no run {run!r} in {source.path} (there are: {', '.join(source.runs()) or 'none'})")
+            raise UnknownRun(
+                f"there is no run {run!r} in {source.path} (there are: {', '.join(source.runs()) or 'none'})"
+            )
         return run
     runs = source.runs()
     if len(runs) != 1:

@@ -138,6 +138,8 @@ def _check_link(payload: bytes, run: str, n: int, before: bytes | None) -> int:
 
 def _check_snapshot(run: str, n: int, before: bytes, restored: Run, folding: Run | None, root: bytes) -> None:
     if restored.head.digest != before:
-        raise JournalCorrupt(run, n, 0, "the snapshot continues another entry than the one that is there", "the snapshot")
+        raise JournalCorrupt(
+            run, n, 0, "the snapshot continues another entry than the one that is there", "the snapshot"
+        )
     if folding is not None and folding.snapshot().root != root:
         raise JournalCorrupt(run, n, 0, "the snapshot is not the state that the entries make", "the snapshot")

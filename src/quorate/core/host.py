@@ -150,8 +150,12 @@ class Host:
             return [action for peer, message in messages for action in self.handle(Received(peer, message), now_us)]
         self._now_us = max(self._now_us, now_us)
         self._out = []
-        for peer, message in messages:
-            self._on_received(Received(peer, message))
+        if self.phase is Phase.FOLLOWING or len(self._inbox) + len(messages) > self.limits.max_waiting:
+            for peer, message in messages:
+                self._on_received(Received(peer, message))
+        else:
+            now_us = self._now_us
+            self._inbox.extend([Waiting(now_us, peer, message) for peer, message in messages])
         self._pump()
         out, self._out = self._out, []
         return out

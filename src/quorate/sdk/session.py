@@ -75,6 +75,8 @@ class Known(msgspec.Struct):
     """Commands that were answered."""
     after: dict[str, int] = {}
     """Per barrier the newest generation whose end the script was told."""
+    beat_interval_us: int = 0
+    beat_timeout_us: int = 0
 
 
 class Session:
@@ -96,6 +98,8 @@ class Session:
         self.standing: Standing | None = None
         self.notes: deque[Note] = deque()
         self.beat_interval_us = retry_us
+        self.beat_timeout_us = 0
+        """Silent for so long, this worker is given up; 0 before it has joined."""
         self.progress = 0
         self.vitals: dict[str, Any] = {}
         """Further fields of the next heartbeats: step, epoch, task, cpu..."""
@@ -147,6 +151,8 @@ class Session:
             self._order = known.order
             self._seq = known.seq
             self._after = dict(known.after)
+            self.beat_interval_us = known.beat_interval_us
+            self.beat_timeout_us = known.beat_timeout_us
         else:
             self._unsure = restarts > 0
 
@@ -154,6 +160,12 @@ class Session:
         """The token that proves, on the next connection, that this is that life."""
         if incarnation == self.incarnation:
             self._token = token
+
+    def known(self) -> Known:
+        return Known(
+            self._lives, self.incarnation, self._token, self._fence, self._order, self._seq, dict(self._after),
+            self.beat_interval_us, self.beat_timeout_us,
+        )  # fmt: skip
 
     @property
     def lives(self) -> int:
@@ -163,12 +175,20 @@ class Session:
     def fence(self) -> int:
         return self._fence
 
+    @property
+    def token(self) -> str:
+        return self._token
+
     def wish(self, event: type[MemberEvent], **fields: Any) -> None:
         """A command of this member, sent when the ones before it are answered."""
         self._wishes.append((event, fields))
 
     def leave(self, reason: str = "") -> None:
         self.wish(WorkerLeft, reason=reason)
+
+    def give_up(self) -> None:
+        """The shell knows that nobody will answer any more, and has said so."""
+        self.stage = Stage.ENDED
 
     def arrive(self, barrier: str, step: int, now_us: int) -> Arrive:
         """Stand at the barrier. Ends with a note: passed, aborted, rolled-back, refused, lost or ended."""
@@ -229,6 +249,10 @@ class Session:
             body = Raw(encode(event(self.member, self.incarnation, **fields)))
             self._command = Pending(Call(self.run, cause, body), now_us, now_us)
             self._out.append(self._command.message)
+
+    def beat_due(self, now_us: int) -> bool:
+        """Whether the next ``tick`` sends a heartbeat: a shell that knows more for it says so before."""
+        return self.stage is Stage.JOINED and now_us >= self._beat_us
 
     def wake_us(self) -> int | None:
         """When to ``tick`` next."""
@@ -306,6 +330,7 @@ class Session:
         self.incarnation = result["incarnation"]
         self._fence = result["fence"]
         self.beat_interval_us = us(result["heartbeat_interval_s"])
+        self.beat_timeout_us = us(result.get("heartbeat_timeout_s", 0))
         self._beat_us = now_us
         self._note("joined", result)
 

@@ -28,17 +28,8 @@ WHAT: Final = "member key"
 
 _SIGN_BIT: Final = 1 << 255
 _PRIME: Final = 2**255 - 19
-_WEAK: Final = frozenset(
-    {
-        0,
-        1,
-        _PRIME - 1,
-        _PRIME,
-        _PRIME + 1,
-        0x05FC536D880238B13933C6D305ACDFD5F098EFF289F4C345B027B2C28F95E826,
-        0x7A03AC9277FDC74EC6CC392CFA53202A0F67100D760B3CBA4FD83D3D706A17C7,
-    }
-)
+_EIGHTH: Final = 0x05FC536D880238B13933C6D305ACDFD5F098EFF289F4C345B027B2C28F95E826
+_WEAK: Final = frozenset({0, 1, _EIGHTH, _PRIME - _EIGHTH, _PRIME - 1, _PRIME, _PRIME + 1})
 """The points of small order, by their y. Under such a "key" one signature fits every message; OpenSSL takes them."""
 
 

@@ -61,7 +61,7 @@ class Collector:
             return Refusal("unknown_worker", f"worker {signal.member} has not registered", "register first")
         if signal.incarnation != worker.incarnation:
             return superseded(worker.id, signal.incarnation, worker.incarnation)
-        if worker.state in GONE:
+        if worker.seat not in machine.fleet.by_seat:
             why = f"worker {worker.id} is {worker.state.value}: {worker.reason or 'it left'}"
             return Refusal("member_gone", why, "register again to begin a new life")
         if type(signal) is Heartbeat:

@@ -25,18 +25,24 @@ _guard = Lock()
 
 
 def find_row(database: Path, *columns: object) -> tuple[int, str]:
-    """(offset, file name) of a row that holds these columns next to each other; offset 0 if it cannot be found."""
-    needle = b"".join(column for column in columns if isinstance(column, bytes))[:_LOCAL_BYTES]
-    if not needle:
-        return 0, database.name
+    """(offset, file name) of a row that holds these columns next to each other; offset 0 if it cannot be found.
+
+    Older copies of a row may lie in unused parts of the file. So the whole row is tried first: with the damage in it,
+    it is there only once. Only a row that is spread over several pages is found by its beginning.
+    """
+    row = b"".join(column for column in columns if isinstance(column, bytes))
     log = read_log(database)
-    found = 0
-    for offset, page in log.pages() if log else ():
-        at = page.find(needle)
-        found = offset + at if at >= 0 else found
-    if found:
-        return found, log_of(database).name
-    return _find(_descriptor(database), needle), database.name
+    for needle in (row, row[:_LOCAL_BYTES]) if row else ():
+        found = 0
+        for offset, page in log.pages() if log else ():
+            at = page.find(needle)
+            found = offset + at if at >= 0 else found
+        if found:
+            return found, log_of(database).name
+        found = _find(_descriptor(database), needle)
+        if found:
+            return found, database.name
+    return 0, database.name
 
 
 def _descriptor(path: Path) -> int:

@@ -98,9 +98,10 @@ def put_in_place(directory: Path, new: Path, damaged: list[Path]) -> list[Path]:
     kept_as = aside(database)
     for suffix in ("", "-wal"):
         file = database.with_name(database.name + suffix)
-        if file.exists():
+        if file.exists() and file.stat().st_size:
             moved.append(file.rename(kept_as.with_name(kept_as.name + suffix)))
-    database.with_name(database.name + "-shm").unlink(missing_ok=True)
+    for suffix in ("-wal", "-shm"):
+        database.with_name(database.name + suffix).unlink(missing_ok=True)
     moved += [file.rename(aside(file)) for file in damaged]
     sync_directory(directory)
     new.replace(database)

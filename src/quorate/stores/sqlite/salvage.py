@@ -51,12 +51,14 @@ class FoundSegment:
 
 
 class FoundRun:
-    """One run: ``last`` is the newest entry it is known to have had, good or not."""
+    """One run, from ``began`` (before that, retention had deleted) to ``last``, the newest entry it is known to have
+    had, good or not."""
 
-    def __init__(self, name: str, ids: list[int], last: int) -> None:
+    def __init__(self, name: str) -> None:
         self.name = name
-        self.ids = ids
-        self.last = last
+        self.ids: list[int] = []
+        self.began = 1
+        self.last = 0
         self.segments: list[FoundSegment] = []
 
 
@@ -125,10 +127,19 @@ class Salvage:
             head = self._head(known)
             name = head.run if head else self._name(known, run_of)
             if name is not None:
-                found = self.runs.setdefault(name, FoundRun(name, [], 0))
+                found = self.runs.setdefault(name, FoundRun(name))
                 found.ids.append(known)
                 beyond = [n for (n,) in self._rows("SELECT max(n) FROM entries WHERE run = ?", known) if n]
                 found.last = max(found.last, head.last if head else 0, *beyond, 0)
+                found.began = max(found.began, *(gone + 1 for gone in self._gone(known, name)), 1)
+
+    def _gone(self, known: int, name: str) -> Iterator[int]:
+        """The last entries of segments that retention has deleted."""
+        columns = "SELECT name, first, last, size_bytes, present, seal FROM segments WHERE run = ?"
+        for *fields, sealed in self._rows(columns, known):
+            readable = all(isinstance(field, int | bytes) for field in fields)
+            if readable and sealed == seal(b"segment", name.encode(), *fields) and not fields[4]:
+                yield fields[2]
 
     def _ids(self) -> list[int]:
         """Ids of runs, from their own rows and from the rows of entries."""
@@ -164,7 +175,7 @@ class Salvage:
             with suppress(JournalError):
                 archived = FoundSegment(directory, file)
                 if archived.run and archived.payloads:
-                    found = self.runs.setdefault(archived.run, FoundRun(archived.run, [], 0))
+                    found = self.runs.setdefault(archived.run, FoundRun(archived.run))
                     found.segments.append(archived)
                     found.last = max(found.last, archived.last)
 

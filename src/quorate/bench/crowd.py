@@ -1,0 +1,201 @@
+"""A crowd of connections from one process, on plain sockets and epoll: cheap enough to load a server on the other core.
+
+Every connection is one worker with one message per write. Replies come back in order, so a reply belongs to the oldest
+message that has none.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import resource
+import select
+import socket
+import ssl
+import subprocess
+import sys
+import tempfile
+import time
+from collections import deque
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import msgspec
+from msgspec import Raw
+
+from quorate.core.cluster.events import Arrive, Heartbeat, WorkerReady, WorkerRegistered
+from quorate.core.codec import encode
+from quorate.core.members import Cause
+from quorate.core.messages import Answered, Call, Sign, Told
+from quorate.trust import client_context
+from quorate.wire.frames import FrameReader, frame
+from quorate.wire.messages import NEWEST, OLDEST, Ask, Goodbye, Greet, Replied, to_client
+
+RUN = "bench"
+UNLIMITED = {"messages_per_s": 10_000_000, "burst_messages": 10_000_000, "max_connections_per_identity": 10_000}
+LARGE = 1 << 24
+"""Sequence numbers begin here, so that all are written with the same number of bytes."""
+
+
+class Child:
+    """The coordinator's process."""
+
+    def __init__(self, folder: Path, store: str = "sqlite", port: int = 0, **settings: Any) -> None:
+        wanted = {
+            "listen": {"port": port}, "store": {"kind": store, "folder": str(folder)}, "log": {"level": "error"},
+            "limits": UNLIMITED,
+        } | settings  # fmt: skip
+        command = [sys.executable, "-m", "quorate.bench.child", msgspec.json.encode(wanted).decode()]
+        self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)  # noqa: S603
+        if self.process.stdout is None:
+            raise RuntimeError("a process started with pipes has none")
+        self.url = self.process.stdout.readline().decode().strip()
+        if not self.url:
+            raise RuntimeError("the coordinator did not start")
+
+    def address(self) -> tuple[str, int]:
+        host, _, port = self.url.rpartition("/")[2].rpartition(":")
+        return host, int(port)
+
+    def rss_mb(self) -> float:
+        pages = int(Path(f"/proc/{self.process.pid}/statm").read_text().split()[1])
+        return pages * os.sysconf("SC_PAGE_SIZE") / 1e6
+
+    def stop(self) -> dict[str, Any]:
+        """What it measured of itself."""
+        out, _ = self.process.communicate(b"", timeout=60)
+        measured: dict[str, Any] = msgspec.json.decode(out.splitlines()[-1])
+        return measured
+
+    def kill(self) -> None:
+        self.process.kill()
+        self.process.communicate()
+
+
+@contextlib.contextmanager
+def child(store: str = "sqlite", **settings: Any) -> Iterator[Child]:
+    """In a fresh folder under the working directory, so that it is on the disk people care about."""
+    with tempfile.TemporaryDirectory(prefix="quorate-bench-", dir=Path.cwd()) as folder:
+        started = Child(Path(folder), store, **settings)
+        try:
+            yield started
+        finally:
+            if started.process.poll() is None:
+                started.kill()
+
+
+class Link:
+    """One worker's connection."""
+
+    def __init__(self, address: tuple[str, int], name: str, ca: Path | None = None) -> None:
+        self.name = name
+        self.socket = socket.create_connection(address)
+        self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        if ca is not None:
+            self.socket = client_context(ca).wrap_socket(self.socket, server_hostname="localhost")
+        self.waiting: deque[float] = deque()
+        self._reader = FrameReader()
+        self._kept: list[Any] = []
+        self.say(Greet(OLDEST, NEWEST))
+        self.hear(lambda m: not isinstance(m, Goodbye))
+
+    def say(self, message: Any) -> None:
+        self.socket.sendall(frame(message))
+
+    def hear(self, wanted: Any) -> Any:
+        """Blocks until such a message comes; others are dropped."""
+        while True:
+            while self._kept:
+                message = self._kept.pop(0)
+                if wanted(message):
+                    return message
+            self._kept += [to_client.read(body) for body in self._reader.feed(self.socket.recv(65536))]
+
+    def ask(self, what: str, **arguments: Any) -> Any:
+        self.say(Ask(1, what, RUN, arguments))
+        replied: Replied = self.hear(lambda m: isinstance(m, Replied))
+        if replied.refusal is not None:
+            raise RuntimeError(str(replied.refusal))
+        return replied.value
+
+    def join(self) -> None:
+        """Registered and ready: barriers wait for it."""
+        nonce = self.name.encode().ljust(16, b".")[-16:]
+        self.say(Call(RUN, Cause(self.name, 0, 0), Raw(encode(WorkerRegistered(self.name, 0, nonce)))))
+        self.hear(lambda m: isinstance(m, Answered))
+        self.say(Call(RUN, Cause(self.name, 1, 1), Raw(encode(WorkerReady(self.name, 1)))))
+        self.hear(lambda m: isinstance(m, Told) and m.value["state"] == "Idle")
+
+    def read(self) -> bytes:
+        """What is there, without blocking."""
+        try:
+            return self.socket.recv(65536)
+        except (BlockingIOError, ssl.SSLWantReadError):
+            return b""
+
+    def beats(self) -> Beats:
+        return Beats(self.name)
+
+    def arrival(self, step: int) -> bytes:
+        return frame(Sign(RUN, Raw(encode(Arrive(self.name, 1, "step", step, step))), self.name))
+
+
+class Beats:
+    """A worker's heartbeats as ready-made frames: only the number changes."""
+
+    def __init__(self, name: str) -> None:
+        one, two = (
+            frame(Sign(RUN, Raw(encode(Heartbeat(name, 1, LARGE + k))), name)) for k in (0x010203, 0x040506)
+        )  # fmt: skip
+        self._frame = bytearray(one)
+        self._at = next(i for i, (a, b) in enumerate(zip(one, two, strict=True)) if a != b) - 1
+        self._seq = LARGE
+
+    def next(self) -> bytes:
+        self._seq += 1
+        self._frame[self._at : self._at + 4] = self._seq.to_bytes(4, "big")
+        return bytes(self._frame)
+
+
+class Crowd:
+    def __init__(self, address: tuple[str, int], size: int, ca: Path | None = None) -> None:
+        _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (min(most, 65536), most))
+        self.links = [Link(address, f"worker-{i:05d}", ca) for i in range(size)]
+        for link in self.links:
+            link.join()
+        self.by_fd = {link.socket.fileno(): link for link in self.links}
+        self.poll = select.epoll()
+        for link in self.links:
+            link.socket.setblocking(False)
+            self.poll.register(link.socket.fileno(), select.EPOLLIN)
+
+    def close(self) -> None:
+        self.poll.close()
+        for link in self.links:
+            link.socket.close()
+
+
+def percentile(values: list[float], share: float) -> float:
+    ordered = sorted(values)
+    return ordered[min(len(ordered) - 1, int(len(ordered) * share))] if ordered else 0.0
+
+
+def count_frames(chunk: bytes) -> int:
+    """Whole frames in a read. A frame cut by the end of the read is counted when it begins."""
+    at = count = 0
+    while at + 4 <= len(chunk):
+        at += 4 + int.from_bytes(chunk[at : at + 4], "big")
+        count += 1
+    return count
+
+
+def on_other_core() -> None:
+    """The load on the core the server is not on."""
+    if (os.cpu_count() or 1) > 1:
+        os.sched_setaffinity(0, {1})
+
+
+def clock() -> float:
+    return time.perf_counter()

@@ -1,0 +1,46 @@
+"""How much memory a coordinator needs for a thousand workers, and how soon it is back after kill -9."""
+
+from __future__ import annotations
+
+from quorate.bench.crowd import Crowd, Link, child, clock, on_other_core
+from quorate.bench.recovery import recovery_s
+from quorate.report import Measurement, Report
+
+WORKERS = 1000
+BEATS = 20
+
+
+def bench_memory() -> Report:
+    on_other_core()
+    with child("sqlite") as server:
+        maker = Link(server.address(), "maker")
+        maker.ask("create", config={"max_workers": WORKERS, "heartbeat_timeout_s": 600.0})
+        empty_mb = server.rss_mb()
+        crowd = Crowd(server.address(), WORKERS)
+        try:
+            beats = {link.name: link.beats() for link in crowd.links}
+            for _ in range(BEATS):
+                for link in crowd.links:
+                    link.socket.send(beats[link.name].next())
+                _drain(crowd)
+            full_mb = server.rss_mb()
+        finally:
+            crowd.close()
+    back_s = recovery_s(300)
+    return Report(
+        "bench memory",
+        measurements=[
+            Measurement("rss_mb_1000_workers", round(full_mb, 1), "MB", 150.0, "at most", f"idle: {empty_mb:.1f} MB"),
+            Measurement("recovery_s", round(back_s, 2), "s", 3.0, "at most", "kill -9 to 300 workers past a barrier"),
+        ],
+        notes=["Recovery is mostly the start of a Python process; then 300 connections, 300 greetings, one barrier."],
+    )
+
+
+def _drain(crowd: Crowd) -> None:
+    """Until nothing has come for a tenth of a second."""
+    quiet_since = clock()
+    while clock() - quiet_since < 0.1:
+        for fd, _ in crowd.poll.poll(0.02):
+            if crowd.by_fd[fd].read():
+                quiet_since = clock()

@@ -1,0 +1,79 @@
+"""A page of memory that the training process and its sidecar share.
+
+The training process writes how far it is, as often as it likes, for the price of a few bytes copied; the sidecar reads
+it before every heartbeat. Nothing has to be awake on the other side: a training that holds the GIL, or is stopped, is
+simply one whose counter does not move. In the other direction the sidecar counts its turns, so that the training
+process can tell one that is stopped from one that has nothing to say.
+"""
+
+from __future__ import annotations
+
+import mmap
+import os
+import struct
+import tempfile
+from typing import Final
+
+SIZE: Final = 4096
+_PROGRESS: Final = struct.Struct("<Q")
+_REPORT: Final = struct.Struct("<QQd")
+_TURNS: Final = struct.Struct("<Q")
+_TEXT: Final = struct.Struct("<H")
+_AT_PROGRESS, _AT_REPORT, _AT_TEXT, _AT_TURNS = 0, 8, 64, 2048
+MAX_TASK: Final = 128
+
+
+class Page:
+    def __init__(self, fd: int) -> None:
+        self.fd = fd
+        self._memory = mmap.mmap(fd, SIZE)
+        self._count = 0
+
+    @classmethod
+    def create(cls) -> Page:
+        if hasattr(os, "memfd_create"):
+            fd = os.memfd_create("quorate-page", os.MFD_CLOEXEC)
+        else:
+            with tempfile.TemporaryFile() as file:
+                fd = os.dup(file.fileno())
+        os.ftruncate(fd, SIZE)
+        return cls(fd)
+
+    def close(self) -> None:
+        self._memory.close()
+        os.close(self.fd)
+
+    # -- the training process writes --------------------------------------------------------------------------------
+
+    def progress(self, amount: int = 1) -> None:
+        self._count += amount
+        _PROGRESS.pack_into(self._memory, _AT_PROGRESS, self._count)
+
+    def report(self, step: int, epoch: int, gpu: float) -> None:
+        _REPORT.pack_into(self._memory, _AT_REPORT, step, epoch, gpu)
+
+    def name_task(self, task: str) -> None:
+        text = task[:MAX_TASK].encode()
+        _TEXT.pack_into(self._memory, _AT_TEXT, len(text))
+        self._memory[_AT_TEXT + 2 : _AT_TEXT + 2 + len(text)] = text
+
+    def turns(self) -> int:
+        return int(_TURNS.unpack_from(self._memory, _AT_TURNS)[0])
+
+    # -- the sidecar reads ------------------------------------------------------------------------------------------
+
+    def read_progress(self) -> int:
+        return int(_PROGRESS.unpack_from(self._memory, _AT_PROGRESS)[0])
+
+    def read_report(self) -> tuple[int, int, float]:
+        step, epoch, gpu = _REPORT.unpack_from(self._memory, _AT_REPORT)
+        return step, epoch, gpu
+
+    def read_task(self) -> str:
+        """A text that is being written at this moment may come out garbled, once, for people."""
+        (size,) = _TEXT.unpack_from(self._memory, _AT_TEXT)
+        text = self._memory[_AT_TEXT + 2 : _AT_TEXT + 2 + min(size, 4 * MAX_TASK)]
+        return text.decode("utf-8", "replace")[:MAX_TASK]
+
+    def turn(self) -> None:
+        _TURNS.pack_into(self._memory, _AT_TURNS, self.turns() + 1)

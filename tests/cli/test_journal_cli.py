@@ -1,0 +1,332 @@
+"""``quorate journal`` on journals that are whole, and on journals that are really damaged."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import sqlite3
+import subprocess
+import sys
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+from typer.testing import CliRunner
+
+from quorate.bench.load import RUN, Crew
+from quorate.cli import app
+from quorate.core.errors import CATALOG
+from quorate.core.journal import Entry
+from quorate.core.kinds import KINDS
+from quorate.core.run import Kinds, fold
+from quorate.hosts import InlineHost
+from quorate.ports import Saved
+from quorate.stores import SqliteJournal
+from quorate.stores.seal import seal
+
+runner = CliRunner()
+CORRUPT = CATALOG["journal_corrupt"].exit
+SAVED, ARCHIVED = 30, 20
+
+
+def quorate(*arguments: object) -> subprocess.CompletedProcess[str]:
+    """The real program."""
+    command = [sys.executable, "-W", "error", "-c", "from quorate.cli import main; main()", *map(str, arguments)]
+    return subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
+
+
+def said(*arguments: object, ok: bool = True) -> Any:
+    """The object that a verb prints as its last line."""
+    result = runner.invoke(app, ["journal", *map(str, arguments), "--json"])
+    found = json.loads(result.stdout.splitlines()[-1])
+    assert (found["ok"], result.exit_code == 0) == (ok, ok), found
+    return found
+
+
+def build(directory: Path) -> SqliteJournal:
+    """A run with a snapshot and two segments, and a second run beside it. Still open."""
+    journal = SqliteJournal(directory)
+    host, crew = InlineHost(journal, RUN), Crew(3)
+    host.create("cluster", {})
+    host.exchange(crew.join())
+    host.exchange(crew.ready())
+    while journal.last(RUN) < 45:
+        host.exchange(crew.work())
+        if journal.last(RUN) >= SAVED and journal.load_snapshot(RUN) is None:
+            run = fold(KINDS, RUN, journal.read(RUN, 1, SAVED))
+            assert run is not None
+            saved = run.snapshot()
+            journal.save_snapshot(RUN, Saved(saved.n, saved.root, saved.pages))
+            journal.compact(RUN, 10)
+            journal.compact(RUN, ARCHIVED)
+    InlineHost(journal, "other").create("cluster", {})
+    return journal
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    directory = tmp_path_factory.mktemp("whole")
+    build(directory).close()
+    return directory
+
+
+@pytest.fixture(scope="module")
+def crashed(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """As a killed process leaves it: nearly everything is in the log."""
+    live, directory = tmp_path_factory.mktemp("live"), tmp_path_factory.mktemp("crashed")
+    with closing(build(live)):
+        shutil.copytree(live, directory, dirs_exist_ok=True)
+    (directory / "journal.db-shm").unlink()
+    return directory
+
+
+@pytest.fixture
+def copy(whole: Path, tmp_path: Path) -> Path:
+    return Path(shutil.copytree(whole, tmp_path / "copy"))
+
+
+@pytest.fixture(scope="module")
+def exported(whole: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    file = tmp_path_factory.mktemp("export") / "run.qseg"
+    said("export", whole, RUN, file)
+    return file
+
+
+def entries(directory: Path, run: str = RUN, first: int = 1) -> list[bytes]:
+    with closing(SqliteJournal(directory, create=False)) as journal:
+        return journal.read(run, first)
+
+
+def flip(file: Path, at: int | bytes) -> None:
+    """One bit, at the offset or inside the bytes; in all copies of them, since SQLite leaves some behind."""
+    content = bytearray(file.read_bytes())
+    if isinstance(at, int):
+        content[at] ^= 1
+    else:
+        damaged = bytearray(at)
+        damaged[len(at) // 2] ^= 1
+        assert at in content
+        content = content.replace(at, damaged)
+    file.write_bytes(content)
+
+
+def flip_entry(directory: Path, n: int, run: str = RUN) -> None:
+    payload = entries(directory, run)[n - 1]
+    for file in (directory / "journal.db", *directory.rglob("*.qseg")):
+        if payload[-40:] in file.read_bytes():
+            flip(file, payload[-40:])
+            return
+    raise AssertionError(f"entry {n} is in no file")
+
+
+def overwrite_entry(directory: Path, n: int, run: str = RUN, **changes: Any) -> None:
+    """Another entry in its place, with a seal that fits: as a program with a fault might write it."""
+    before = entries(directory, run)[n - 1]
+    payload = msgspec.msgpack.encode(msgspec.structs.replace(msgspec.msgpack.decode(before, type=Entry), **changes))
+    with closing(sqlite3.connect(directory / "journal.db")) as connection:
+        sealed = seal(b"entry", run.encode(), n, payload)
+        changed = connection.execute(
+            "UPDATE entries SET payload = ?, seal = ? WHERE n = ? AND run = (SELECT id FROM runs WHERE name = ?)",
+            (payload, sealed, n, run.encode()),
+        )
+        assert changed.rowcount == 1
+        connection.commit()
+
+
+# -- show --------------------------------------------------------------------------------------------------------------
+
+
+def test_show_prints_one_line_for_each_entry(whole: Path) -> None:
+    result = quorate("journal", "show", whole, RUN, "--limit", 5)
+    lines = result.stdout.splitlines()
+    assert result.returncode == 0
+    assert [line.split()[0] for line in lines] == ["1", "2", "3", "4", "5", "..."]
+    assert "RunCreated" in lines[0]
+    assert "WorkerRegistered(member=worker-0000" in lines[1]
+
+
+def test_show_prints_the_entries_that_were_asked_for(whole: Path) -> None:
+    found = said("show", whole, RUN, "--from", 18, "--limit", 4)
+    assert [entry["n"] for entry in found["entries"]] == [18, 19, 20, 21]
+    assert (found["run"], found["kind"], found["first"], found["damage"]) == (RUN, "cluster 1", 1, None)
+    assert found["entries"][1]["prev"] != found["entries"][0]["prev"]
+    events = [event["name"] for entry in found["entries"] for event in entry["events"]]
+    assert "WorkerLoading" in events
+    everything = runner.invoke(app, ["journal", "show", str(whole), RUN, "--from", "18", "--limit", "4", "--events"])
+    assert everything.output.count(" by worker-") == sum(name.startswith("Worker") for name in events)
+
+
+def test_show_needs_no_name_if_there_is_one_run(whole: Path, exported: Path) -> None:
+    assert said("show", exported)["run"] == RUN
+    result = quorate("journal", "show", whole)
+    assert (result.returncode, result.stdout) == (CATALOG["config"].exit, "")
+    assert f"say which of: {RUN}, other" in " ".join(result.stderr.split())
+
+
+def test_show_of_a_run_that_is_not_there_says_which_are(whole: Path) -> None:
+    result = quorate("journal", "show", whole, "nobody")
+    assert result.returncode == CATALOG["unknown_run"].exit
+    assert f"there are: {RUN}, other" in " ".join(result.stderr.split())
+    assert said("show", whole, "nobody", ok=False)["error"]["code"] == "unknown_run"
+
+
+@pytest.mark.parametrize("place", ["nowhere", "a file"])
+def test_show_of_something_else_says_what_to_name(tmp_path: Path, place: str) -> None:
+    (tmp_path / "a file").write_text("hello")
+    result = quorate("journal", "show", tmp_path / place)
+    assert result.returncode == CATALOG["config"].exit
+    assert "the directory that holds journal.db" in " ".join(result.stderr.split())
+
+
+def test_show_prints_a_damaged_journal_up_to_the_damage_and_names_it(copy: Path) -> None:
+    flip_entry(copy, 25)
+    result = quorate("journal", "show", copy, RUN, "--from", 22)
+    lines = result.stdout.splitlines()
+    assert result.returncode == CORRUPT
+    assert [line.split()[0] for line in lines] == ["22", "23", "24", "damaged:"]
+    assert "entry 25, offset" in lines[-1]
+    damage = said("show", copy, RUN, ok=False)["damage"]
+    content = (copy / "journal.db").read_bytes()
+    assert damage["entry"] == 25
+    assert seal(b"entry", RUN.encode(), 25, b"") != content[damage["offset"] : damage["offset"] + 16]
+    with closing(sqlite3.connect(copy / "journal.db")) as connection:
+        (sealed,) = connection.execute("SELECT seal FROM entries WHERE n = 25").fetchone()
+    assert content[damage["offset"] :].startswith(sealed)
+
+
+def test_show_says_what_retention_deleted(copy: Path) -> None:
+    with closing(SqliteJournal(copy)) as journal:
+        journal.compact(RUN, ARCHIVED, keep_segments=1)
+    result = runner.invoke(app, ["journal", "show", str(copy), RUN, "--limit", "1"])
+    assert result.exit_code == 0
+    assert "entries 1 to 10 were deleted" in result.output
+    assert said("show", copy, RUN, "--limit", 1)["entries"][0]["n"] == 11
+
+
+def test_show_reads_entries_of_a_kind_it_does_not_know(whole: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("quorate.cli.journal_show.KINDS", Kinds(()))
+    found = said("show", whole, RUN, "--limit", 2)
+    assert found["kind"] == "cluster 1"
+    assert found["entries"][0]["events"][0]["name"] == "run-created"
+
+
+def test_show_works_beside_a_host_that_writes(tmp_path: Path) -> None:
+    with closing(build(tmp_path)) as journal:
+        assert said("show", tmp_path, RUN)["last"] == journal.last(RUN)
+        InlineHost(journal, RUN)
+        assert said("show", tmp_path, RUN)["last"] == journal.last(RUN)
+
+
+# -- verify ------------------------------------------------------------------------------------------------------------
+
+
+def test_verify_of_a_whole_journal_says_how_much_it_checked(whole: Path, exported: Path) -> None:
+    found = said("verify", whole)
+    run = found["runs"][0]
+    assert (run["run"], run["kind"], run["first"], run["archived"]) == (RUN, "cluster 1", 1, ARCHIVED)
+    assert (run["snapshot"], run["folded"]) == (SAVED, True)
+    assert found["entries"] == run["last"] + found["runs"][1]["last"]
+    assert found["events"] > found["entries"]
+    assert found["damage"] is None
+    assert said("verify", exported)["entries"] == run["last"]
+    assert said("verify", next(whole.rglob("*-000000000020.qseg")))["runs"][0]["folded"] is False
+    result = quorate("journal", "verify", whole)
+    assert result.returncode == 0
+    assert result.stdout.splitlines()[-1].startswith(f"ok: {found['entries']} entries, {found['events']} events, ")
+
+
+def test_verify_checks_a_run_whose_beginning_is_gone(copy: Path) -> None:
+    with closing(SqliteJournal(copy)) as journal:
+        journal.compact(RUN, ARCHIVED, keep_segments=1)
+    run = said("verify", copy, RUN)["runs"][0]
+    assert (run["first"], run["folded"]) == (11, True)
+    overwrite_entry_hot = 26
+    with closing(SqliteJournal(copy)) as journal:
+        payload = journal.read(RUN, overwrite_entry_hot, 1)[0]
+    flip(copy / "journal.db", payload[-40:])
+    assert said("verify", copy, RUN, ok=False)["damage"]["entry"] == overwrite_entry_hot
+
+
+WRONG = {
+    "chain": (40, {"prev": bytes(32)}, 40, "the digest of the entry before does not fit", "journal_corrupt"),
+    "content": (40, {"at_us": 10**12}, 41, "the digest of the entry before does not fit", "journal_corrupt"),
+    "number": (40, {"n": 39}, 40, "says it is entry 39", "journal_corrupt"),
+    "run": (40, {"run": "another"}, 40, "belongs to run 'another'", "journal_corrupt"),
+    "time": (40, {"at_us": 0}, 40, "run time goes backwards", "journal_corrupt"),
+    "host": (40, {"host": "stranger"}, 40, "stranger", "journal_corrupt"),
+    "format": (40, {"format": 9}, 0, "has format 9", "journal_newer"),
+    "state": (40, {"state": bytes(32)}, 0, "folds the journal differently", "fold_diverged"),
+}
+
+
+@pytest.mark.parametrize(("n", "changes", "entry", "what", "code"), WRONG.values(), ids=WRONG.keys())
+def test_verify_names_an_entry_that_was_not_written_so(
+    copy: Path, n: int, changes: dict[str, Any], entry: int, what: str, code: str
+) -> None:
+    overwrite_entry(copy, n, **changes)
+    damage = said("verify", copy, ok=False)["damage"]
+    assert (damage["code"], damage["run"], damage["entry"]) == (code, RUN, entry)
+    assert what in damage["what"]
+    assert quorate("journal", "verify", copy).returncode == CATALOG[code].exit
+
+
+def test_verify_refuses_rules_it_does_not_have(whole: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("quorate.cli.journal_verify.KINDS", Kinds(()))
+    assert said("verify", whole, ok=False)["damage"]["code"] == "unknown_rules"
+
+
+def test_verify_names_a_snapshot_that_is_not_the_state(copy: Path) -> None:
+    with closing(SqliteJournal(copy)) as journal:
+        run = fold(KINDS, RUN, journal.read(RUN, 1, SAVED + 1))
+        assert run is not None
+        run.head.address = "elsewhere"
+        saved = run.snapshot()
+        journal.save_snapshot(RUN, Saved(saved.n, saved.root, saved.pages))
+    damage = said("verify", copy, ok=False)["damage"]
+    assert (damage["entry"], damage["where"]) == (SAVED + 1, "the snapshot")
+    assert "not the state" in damage["what"]
+
+
+def test_verify_names_every_damaged_run_and_checks_the_others(copy: Path) -> None:
+    flip_entry(copy, 1, "other")
+    found = said("verify", copy, ok=False)
+    assert [run["run"] for run in found["runs"]] == [RUN]
+    assert [(damage["run"], damage["entry"]) for damage in found["damages"]] == [("other", 1)]
+    flip_entry(copy, 5)
+    found = said("verify", copy, ok=False)
+    assert [(damage["run"], damage["entry"]) for damage in found["damages"]] == [(RUN, 5), ("other", 1)]
+    assert "000000000001-000000000010.qseg" in found["damage"]["where"]
+
+
+def test_verify_names_what_no_entry_depends_on(copy: Path) -> None:
+    file = next(copy.rglob("*-000000000010.qseg"))
+    flip(file, file.stat().st_size - 1)
+    damage = said("verify", copy, ok=False)["damage"]
+    assert "000000000010.qseg" in damage["where"]
+    assert len(entries(copy)) > 40
+
+
+def test_verify_names_a_missing_segment(copy: Path) -> None:
+    next(copy.rglob("*-000000000010.qseg")).unlink()
+    assert "missing" in said("verify", copy, ok=False)["damage"]["what"]
+
+
+# -- export ------------------------------------------------------------------------------------------------------------
+
+
+def test_an_export_holds_all_entries_and_replaces_nothing(whole: Path, exported: Path, tmp_path: Path) -> None:
+    found = said("show", exported, "--limit", 1000)
+    assert len(found["entries"]) == found["last"] == len(entries(whole))
+    again = said("export", whole, RUN, exported, ok=False)
+    assert "is there already" in again["error"]["what"]
+    assert said("export", whole, "other", tmp_path / "new", "--force")["entries"] == 1
+    assert said("export", exported, RUN, tmp_path / "again")["entries"] == found["last"]
+    assert (tmp_path / "again").read_bytes() == exported.read_bytes()
+
+
+def test_a_damaged_run_is_not_exported(copy: Path, tmp_path: Path) -> None:
+    flip_entry(copy, 25)
+    assert quorate("journal", "export", copy, RUN, tmp_path / "file").returncode == CORRUPT
+    assert list(tmp_path.glob("file*")) == []
