@@ -2,138 +2,35 @@
 
 from __future__ import annotations
 
-import json
-import shutil
 import sqlite3
-import subprocess
-import sys
 from contextlib import closing
 from pathlib import Path
 from typing import Any
 
-import msgspec
 import pytest
-from typer.testing import CliRunner
+from tests.cli.journals import (
+    ARCHIVED,
+    CORRUPT,
+    SAVED,
+    build,
+    entries,
+    flip,
+    flip_entry,
+    overwrite_entry,
+    quorate,
+    runner,
+    said,
+)
 
-from quorate.bench.load import RUN, Crew
+from quorate.bench.load import RUN
 from quorate.cli import app
 from quorate.core.errors import CATALOG
-from quorate.core.journal import Entry
 from quorate.core.kinds import KINDS
 from quorate.core.run import Kinds, fold
 from quorate.hosts import InlineHost
 from quorate.ports import Saved
 from quorate.stores import SqliteJournal
 from quorate.stores.seal import seal
-
-runner = CliRunner()
-CORRUPT = CATALOG["journal_corrupt"].exit
-SAVED, ARCHIVED = 30, 20
-
-
-def quorate(*arguments: object) -> subprocess.CompletedProcess[str]:
-    """The real program."""
-    command = [sys.executable, "-W", "error", "-c", "from quorate.cli import main; main()", *map(str, arguments)]
-    return subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
-
-
-def said(*arguments: object, ok: bool = True) -> Any:
-    """The object that a verb prints as its last line."""
-    result = runner.invoke(app, ["journal", *map(str, arguments), "--json"])
-    found = json.loads(result.stdout.splitlines()[-1])
-    assert (found["ok"], result.exit_code == 0) == (ok, ok), found
-    return found
-
-
-def build(directory: Path) -> SqliteJournal:
-    """A run with a snapshot and two segments, and a second run beside it. Still open."""
-    journal = SqliteJournal(directory)
-    host, crew = InlineHost(journal, RUN), Crew(3)
-    host.create("cluster", {})
-    host.exchange(crew.join())
-    host.exchange(crew.ready())
-    while journal.last(RUN) < 45:
-        host.exchange(crew.work())
-        if journal.last(RUN) >= SAVED and journal.load_snapshot(RUN) is None:
-            run = fold(KINDS, RUN, journal.read(RUN, 1, SAVED))
-            assert run is not None
-            saved = run.snapshot()
-            journal.save_snapshot(RUN, Saved(saved.n, saved.root, saved.pages))
-            journal.compact(RUN, 10)
-            journal.compact(RUN, ARCHIVED)
-    InlineHost(journal, "other").create("cluster", {})
-    return journal
-
-
-@pytest.fixture(scope="module")
-def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    directory = tmp_path_factory.mktemp("whole")
-    build(directory).close()
-    return directory
-
-
-@pytest.fixture(scope="module")
-def crashed(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """As a killed process leaves it: nearly everything is in the log."""
-    live, directory = tmp_path_factory.mktemp("live"), tmp_path_factory.mktemp("crashed")
-    with closing(build(live)):
-        shutil.copytree(live, directory, dirs_exist_ok=True)
-    (directory / "journal.db-shm").unlink()
-    return directory
-
-
-@pytest.fixture
-def copy(whole: Path, tmp_path: Path) -> Path:
-    return Path(shutil.copytree(whole, tmp_path / "copy"))
-
-
-@pytest.fixture(scope="module")
-def exported(whole: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    file = tmp_path_factory.mktemp("export") / "run.qseg"
-    said("export", whole, RUN, file)
-    return file
-
-
-def entries(directory: Path, run: str = RUN, first: int = 1) -> list[bytes]:
-    with closing(SqliteJournal(directory, create=False)) as journal:
-        return journal.read(run, first)
-
-
-def flip(file: Path, at: int | bytes) -> None:
-    """One bit, at the offset or inside the bytes; in all copies of them, since SQLite leaves some behind."""
-    content = bytearray(file.read_bytes())
-    if isinstance(at, int):
-        content[at] ^= 1
-    else:
-        damaged = bytearray(at)
-        damaged[len(at) // 2] ^= 1
-        assert at in content
-        content = content.replace(at, damaged)
-    file.write_bytes(content)
-
-
-def flip_entry(directory: Path, n: int, run: str = RUN) -> None:
-    payload = entries(directory, run)[n - 1]
-    for file in (directory / "journal.db", *directory.rglob("*.qseg")):
-        if payload[-40:] in file.read_bytes():
-            flip(file, payload[-40:])
-            return
-    raise AssertionError(f"entry {n} is in no file")
-
-
-def overwrite_entry(directory: Path, n: int, run: str = RUN, **changes: Any) -> None:
-    """Another entry in its place, with a seal that fits: as a program with a fault might write it."""
-    before = entries(directory, run)[n - 1]
-    payload = msgspec.msgpack.encode(msgspec.structs.replace(msgspec.msgpack.decode(before, type=Entry), **changes))
-    with closing(sqlite3.connect(directory / "journal.db")) as connection:
-        sealed = seal(b"entry", run.encode(), n, payload)
-        changed = connection.execute(
-            "UPDATE entries SET payload = ?, seal = ? WHERE n = ? AND run = (SELECT id FROM runs WHERE name = ?)",
-            (payload, sealed, n, run.encode()),
-        )
-        assert changed.rowcount == 1
-        connection.commit()
-
 
 # -- show --------------------------------------------------------------------------------------------------------------
 
@@ -242,11 +139,8 @@ def test_verify_checks_a_run_whose_beginning_is_gone(copy: Path) -> None:
         journal.compact(RUN, ARCHIVED, keep_segments=1)
     run = said("verify", copy, RUN)["runs"][0]
     assert (run["first"], run["folded"]) == (11, True)
-    overwrite_entry_hot = 26
-    with closing(SqliteJournal(copy)) as journal:
-        payload = journal.read(RUN, overwrite_entry_hot, 1)[0]
-    flip(copy / "journal.db", payload[-40:])
-    assert said("verify", copy, RUN, ok=False)["damage"]["entry"] == overwrite_entry_hot
+    flip(copy / "journal.db", entries(copy, first=26)[0][-40:])
+    assert said("verify", copy, RUN, ok=False)["damage"]["entry"] == 26
 
 
 WRONG = {
@@ -265,7 +159,7 @@ WRONG = {
 def test_verify_names_an_entry_that_was_not_written_so(
     copy: Path, n: int, changes: dict[str, Any], entry: int, what: str, code: str
 ) -> None:
-    overwrite_entry(copy, n, **changes)
+    overwrite_entry(copy, n, changes)
     damage = said("verify", copy, ok=False)["damage"]
     assert (damage["code"], damage["run"], damage["entry"]) == (code, RUN, entry)
     assert what in damage["what"]

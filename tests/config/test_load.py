@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import tomllib
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -227,10 +228,8 @@ def test_a_wrong_value_of_any_setting_is_named_with_what_would_do(field: str) ->
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5) | st.lists(st.integers(), max_size=2),
 )
 def test_any_value_of_any_setting_is_taken_or_named(field: str, value: Any) -> None:
-    try:
-        load_config(None, {field: value}, {})
-    except ConfigErrors as error:
-        assert error.problems
+    with suppress(ConfigErrors):
+        assert isinstance(load_config(None, {field: value}, {}), ServerConfig)
 
 
 @pytest.mark.parametrize(

@@ -360,6 +360,7 @@ def test_delayed_too_often_stops_the_host_and_says_why() -> None:
     (*_, stop) = hand.report(Delayed(append.nonce, "no room", "journal_full"))
     assert stop == Stop("journal_full", "entry 3 could not be written in 3 tries: no room")
     assert hand.host.phase is Phase.STOPPED
+    assert hand.host.wake_us() is None
 
 
 def test_delayed_tries_are_counted_for_each_entry_anew() -> None:
@@ -459,10 +460,12 @@ def test_a_peer_that_went_away_meanwhile_is_shown_nothing_more() -> None:
 
 
 def test_explain_answers_while_a_write_is_slow_without_showing_what_is_not_written() -> None:
-    hand = tallying("a", goal=1000)
+    hand = tallying("a", goal=1000, limits=Limits(beat_us=60_000_000))
+    hand.tick(7_000_000)
     hand.call("a", *count("a", 1, 5))
+    assert hand.host.wake_us() == 67_000_000
     assert hand.report(Asked("someone"), 400_000) == []
-    assert hand.host.wake_us() == min(hand.host._beat_us or 0, 1_000_000)
+    assert hand.host.wake_us() == 8_000_000
     assert [a for a in hand.tick(599_999) if isinstance(a, Explained)] == []
     hand.tick(1)
     (explained,) = hand.take_out(Explained)

@@ -1,4 +1,8 @@
-"""Fuzzes the way from bytes to messages with atheris: ``python fuzz_frames.py -runs=20000``. test_frames.py runs it.
+"""Fuzzes the way from bytes to messages with atheris. test_frames.py runs it, as in:
+
+    python tests/wire/fuzz_frames.py -runs=20000 FOLDER
+
+FOLDER is where inputs that reach something new are kept; a few good streams are put there to begin with.
 
 The first bytes of an input say how it is cut into reads and how large a frame may be; the rest is the stream. Nothing
 may crash, hang, or be kept beyond one frame; and the cut must not matter.
@@ -7,6 +11,7 @@ may crash, hang, or be kept beyond one frame; and the cut must not matter.
 from __future__ import annotations
 
 import sys
+from pathlib import Path
 
 import atheris
 
@@ -57,7 +62,7 @@ def test_one_input(given: bytes) -> None:
         check_message(body)
 
 
-def corpus() -> list[bytes]:
+def seeds() -> list[bytes]:
     """Streams to begin with, so that the fuzzer need not invent msgpack."""
     messages: list[object] = [Greet(1, 1, "t"), Hello("r", "m", 1), Sign("r", msgspec.Raw(b"\x90")), Ask(1, "runs")]
     encoded = [msgspec.msgpack.encode(message) for message in messages]
@@ -66,8 +71,10 @@ def corpus() -> list[bytes]:
 
 
 def main() -> None:
-    for stream in corpus():
-        test_one_input(stream)
+    folder = Path(sys.argv[-1])
+    if folder.is_dir():
+        for number, stream in enumerate(seeds()):
+            (folder / f"seed-{number}").write_bytes(stream)
     atheris.Setup(sys.argv, test_one_input)
     atheris.Fuzz()
 

@@ -8,6 +8,7 @@ import subprocess
 import sys
 import time
 import tracemalloc
+from itertools import pairwise
 from pathlib import Path
 
 import msgspec
@@ -36,11 +37,11 @@ def joined(frames: list[bytes]) -> bytes:
 def split(stream: bytes, places: list[int]) -> list[bytes]:
     """The stream in pieces, empty ones among them."""
     edges = [0, *sorted(min(place, len(stream)) for place in places), len(stream)]
-    return [stream[start:end] for start, end in zip(edges, edges[1:], strict=False)]
+    return [stream[start:end] for start, end in pairwise(edges)]
 
 
 def twin(stream: bytes, limit: int = LIMIT) -> tuple[list[bytes], bool]:
-    """All frames of a whole stream, and whether one too large follows them. Recursive and wasteful, and easy to check."""
+    """All frames of a whole stream, and whether one too large follows them. Recursive, wasteful, easy to check."""
     if len(stream) < 4:
         return [], False
     size = int.from_bytes(stream[:4], "big")
@@ -195,13 +196,14 @@ def test_a_bottomless_nest_is_refused(opening: bytes) -> None:
     assert isinstance(to_server.read(b"\x95\xa3ask\x01\xa6status\xa0" + deep), Refusal)
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="atheris has wheels for Linux")
 def test_a_fuzzer_that_follows_the_branches_finds_nothing(tmp_path: Path) -> None:
     """Coverage-guided, in a process of its own. QUORATE_FUZZ_RUNS makes it longer."""
     command = [
         sys.executable, str(ROOT / "tests/wire/fuzz_frames.py"), f"-runs={FUZZ_RUNS}", "-seed=7", "-max_len=4096",
         f"-artifact_prefix={tmp_path}/", "-rss_limit_mb=1024", "-timeout=10",
     ]  # fmt: skip
+    (tmp_path / "inputs").mkdir()
+    command.append(str(tmp_path / "inputs"))
     done = subprocess.run(command, capture_output=True, text=True, timeout=110, cwd=tmp_path, check=False)
     assert done.returncode == 0, done.stderr[-4000:]
     ran = re.search(r"Done (\d+) runs", done.stderr)

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import tempfile
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-from quorate.bench.crowd import Crowd, Link, child, clock, count_frames, on_other_core, percentile
+from quorate.bench.crowd import Crowd, child, clock, count_frames, create_run, on_other_core, percentile
 from quorate.bench.journal import fsyncs_us
 from quorate.bench.tcpstore import tcpstore_barrier_ms
 from quorate.report import Measurement, Report
@@ -68,9 +68,7 @@ def bench_barrier() -> Report:
 
 def measure(store: str, size: int, rounds: int) -> Passed:
     with child(store) as server:
-        maker = Link(server.address(), "maker")
-        settings: dict[str, Any] = {"max_workers": size, "barrier_min": size, "heartbeat_timeout_s": 600.0}
-        maker.ask("create", config=settings)
+        create_run(server.address(), max_workers=size, barrier_min=size, heartbeat_timeout_s=600.0)
         crowd = Crowd(server.address(), size)
         try:
             times = [_barrier(crowd, step) * 1000 for step in range(WARM + rounds)][WARM:]

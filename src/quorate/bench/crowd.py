@@ -127,6 +127,9 @@ class Link:
         self.say(Call(RUN, Cause(self.name, 1, 1), Raw(encode(WorkerReady(self.name, 1)))))
         self.hear(lambda m: isinstance(m, Told) and m.value["state"] == "Idle")
 
+    def close(self) -> None:
+        self.socket.close()
+
     def read(self) -> bytes:
         """What is there, without blocking."""
         try:
@@ -174,7 +177,13 @@ class Crowd:
     def close(self) -> None:
         self.poll.close()
         for link in self.links:
-            link.socket.close()
+            link.close()
+
+
+def create_run(address: tuple[str, int], ca: Path | None = None, **config: Any) -> None:
+    maker = Link(address, "maker", ca)
+    maker.ask("create", config=config)
+    maker.close()
 
 
 def percentile(values: list[float], share: float) -> float:

@@ -10,7 +10,7 @@ import tempfile
 from pathlib import Path
 from typing import NamedTuple
 
-from quorate.bench.crowd import Beats, Crowd, Link, child, clock, count_frames, on_other_core, percentile
+from quorate.bench.crowd import Beats, Crowd, child, clock, count_frames, create_run, on_other_core, percentile
 from quorate.report import Measurement, Report
 from quorate.trust.ca import create_authority
 
@@ -54,8 +54,7 @@ def bench_heartbeats() -> Report:
 
 def _highest(address: tuple[str, int], ca: Path | None) -> Held:
     """The highest offered rate that was kept up with."""
-    maker = Link(address, "maker", ca)
-    maker.ask("create", config={"heartbeat_timeout_s": 60.0})
+    create_run(address, ca, heartbeat_timeout_s=60.0)
     crowd = Crowd(address, CONNECTIONS, ca)
     best = Held(0.0, 0.0, 0.0)
     beats = {link.name: link.beats() for link in crowd.links}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from quorate.bench.crowd import Crowd, Link, child, clock, on_other_core
+from quorate.bench.crowd import Crowd, child, clock, create_run, on_other_core
 from quorate.bench.recovery import recovery_s
 from quorate.report import Measurement, Report
 
@@ -13,8 +13,7 @@ BEATS = 20
 def bench_memory() -> Report:
     on_other_core()
     with child("sqlite") as server:
-        maker = Link(server.address(), "maker")
-        maker.ask("create", config={"max_workers": WORKERS, "heartbeat_timeout_s": 600.0})
+        create_run(server.address(), max_workers=WORKERS, heartbeat_timeout_s=600.0)
         empty_mb = server.rss_mb()
         crowd = Crowd(server.address(), WORKERS)
         try:

@@ -10,7 +10,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from quorate.bench.crowd import RUN, Child, Link
+from quorate.bench.crowd import RUN, Child, create_run
 from quorate.core.cluster.events import WorkerIdle, WorkerReady
 from quorate.core.messages import Answered, Declined, Moved, Told, Welcome
 from quorate.sdk.session import Session, Stage
@@ -32,12 +32,17 @@ class Worker:
         self._step = 0
 
     def connect(self, address: tuple[str, int]) -> None:
+        self.close()
         self.socket = socket.create_connection(address)
         self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self._reader = FrameReader()
         self.socket.sendall(frame(Greet(OLDEST, NEWEST)))
         self.session.connect(_now_us())
         self.flush()
+
+    def close(self) -> None:
+        if self.socket is not None:
+            self.socket.close()
 
     def read(self) -> bool:
         """False if the other side is gone."""
@@ -86,8 +91,7 @@ def recovery_s(size: int) -> float:
     with tempfile.TemporaryDirectory(prefix="quorate-bench-", dir=Path.cwd()) as folder:
         first = Child(Path(folder))
         address = first.address()
-        maker = Link(address, "maker")
-        maker.ask("create", config={"max_workers": size, "barrier_min": size, "heartbeat_timeout_s": 60.0})
+        create_run(address, max_workers=size, barrier_min=size, heartbeat_timeout_s=60.0)
         workers = [Worker(f"worker-{i:04d}") for i in range(size)]
         for worker in workers:
             worker.connect(address)
@@ -101,6 +105,8 @@ def recovery_s(size: int) -> float:
         _until(workers, passed + 1)
         back_s = time.perf_counter() - began
         second.kill()
+        for worker in workers:
+            worker.close()
     return back_s
 
 

@@ -43,7 +43,7 @@ def init(
     typer.echo("\nWhat to do next:\n\n1. Tell the server, in its file (quorate serve --config quorate.toml):\n")
     typer.echo(_tls(server))
     typer.echo("2. Make a token for members: quorate token new --role member --expires 7d")
-    typer.echo(f"3. Give members the token and {made.cert}, and let them connect to one of the names above.")
+    typer.echo(f"3. Give members the token and {made.cert}; they connect to tcps://NAME:7700, with a name from above.")
 
 
 @app.command("issue")

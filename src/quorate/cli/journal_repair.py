@@ -74,14 +74,16 @@ def _ranges(numbers: list[int]) -> str:
 
 
 def chain(run: str, first: int, before: bytes, candidates: Candidates, last: int) -> dict[int, bytes]:
-    """Entries from ``first`` on, as long as one fits on the one before; at most up to ``last``."""
+    """Entries from ``first`` on, as long as one fits on the one before; at most up to ``last``. If two fit, the one
+    that the next entry was decided on top of."""
     kept: dict[int, bytes] = {}
     for n in range(first, last + 1):
-        fitting = next((payload for payload in candidates(n) if _prev(payload, run, n) == before), None)
-        if fitting is None:
+        fitting = [payload for payload in candidates(n) if _prev(payload, run, n) == before]
+        if not fitting:
             break
-        kept[n] = fitting
-        before = digest(fitting)
+        after = {_prev(payload, run, n + 1) for payload in candidates(n + 1)} if len(fitting) > 1 else set()
+        kept[n] = next((payload for payload in fitting if digest(payload) in after), fitting[0])
+        before = digest(kept[n])
     return kept
 
 

@@ -27,8 +27,8 @@ class Listen(msgspec.Struct, frozen=True):
     port: Annotated[int, Meta(ge=0, le=65535)] = 7700
     """0 takes any free port and says which."""
     advertise: Annotated[str, Meta(max_length=128)] = ""
-    """The address that other hosts send members to, as tcp://name:port. Empty: host and port above; set it where those
-    cannot be reached from outside, as with 0.0.0.0 or in a container."""
+    """The address that other hosts send members to, as tcp://name:port, or tcps:// with TLS. Empty: host and port;
+    set it where those cannot be reached from outside, as with 0.0.0.0 or in a container."""
 
 
 class Store(msgspec.Struct, frozen=True):

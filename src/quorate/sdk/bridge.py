@@ -155,12 +155,13 @@ class Bridge:
             if not self._told_up and self.line.state is State.UP:
                 self._told_up = True
                 self._out.append(pipe.Up())
-        elif before is None or (outage.since_us, outage.why) != (before.since_us, before.why) or _rounds(outage.tries):
-            if outage != before and outage.tries:
-                self._told_up = False
-                self._out.append(outage)
+        elif outage.tries and outage != before and _worth_telling(outage, before):
+            self._told_up = False
+            self._out.append(outage)
         self._outage = outage
 
 
-def _rounds(tries: int) -> bool:
-    return tries & (tries - 1) == 0
+def _worth_telling(outage: Outage, before: Outage | None) -> bool:
+    """A new one, one with another reason, or the second, fourth, eighth... try."""
+    news = before is None or (outage.since_us, outage.why) != (before.since_us, before.why)
+    return news or outage.tries & (outage.tries - 1) == 0

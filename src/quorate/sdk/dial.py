@@ -6,6 +6,7 @@ tells the loop that there is something to take.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import socket
 import ssl
@@ -38,10 +39,8 @@ class Dialer:
         threading.Thread(target=self._work, args=(address,), name="quorate-dial", daemon=True).start()
 
     def take(self) -> list[Call]:
-        try:
+        with contextlib.suppress(BlockingIOError):
             os.read(self.wake, 64)
-        except BlockingIOError:
-            pass
         ended = []
         while self._ended:
             ended.append(self._ended.popleft())
@@ -51,7 +50,7 @@ class Dialer:
         try:
             call = Call(self._connect(address), "")
         except ssl.SSLCertVerificationError as error:
-            call = Call(None, f"its certificate is not believed: {error.verify_message}; name the authority with ca=...")
+            call = Call(None, f"its certificate is not believed ({error.verify_message}): name its authority with ca=")
         except ssl.SSLError as error:
             call = Call(None, f"no TLS connection ({error.reason or error}): is it a tcp:// address?")
         except OSError as error:

@@ -25,11 +25,12 @@ A script needs to know three names. ``Setback``: restore and go on. ``Ended``: s
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import Any, ClassVar, TypeVar
 
 from quorate.core.cluster.views import Passage
 from quorate.core.errors import QuorateError, Refusal
 
+E = TypeVar("E", bound=QuorateError)
 _DENIED = frozenset({"bad_token", "forbidden", "key_mismatch", "not_yours"})
 
 
@@ -42,6 +43,10 @@ class WorkerError(QuorateError):
         self.why = why
         self.fix = fix or self.fix_default
         super().__init__(f"{self.why}; {self.fix} [{self.code}]")
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """So that it survives the way back from a pool of processes."""
+        return _rebuild, (type(self), self.args, self.__dict__)
 
 
 class Unreachable(WorkerError):
@@ -119,7 +124,7 @@ class Stopped(Ended):
 
 
 class Draining(Ended):
-    """``passage``: how the barrier ended that was under way. None if it did not open in time: that step does not count."""
+    """``passage``: that of the barrier under way. None if it did not open in time: then that step does not count."""
 
     code = "draining"
     fix_default = "save what is worth saving and exit"
@@ -141,6 +146,17 @@ class Forked(WorkerError):
 
 class SidecarFailed(WorkerError):
     code = "unreachable"
+
+
+def _rebuild(sort: type[E], args: tuple[Any, ...], fields: dict[str, Any]) -> E:
+    error = sort.__new__(sort, *args)
+    error.__dict__.update(fields)
+    return error
+
+
+def again(error: E) -> E:
+    """The same once more, for another caller: with a traceback of its own."""
+    return _rebuild(type(error), error.args, error.__dict__)
 
 
 def from_refusal(refusal: Refusal) -> WorkerError:

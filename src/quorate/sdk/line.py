@@ -21,7 +21,6 @@ from typing import Any, Final, Protocol
 import msgspec
 
 from quorate.core.cluster.events import WorkerRegistered
-from quorate.core.codec import us
 from quorate.core.errors import ProtocolError, Refusal
 from quorate.core.messages import Call, ToHost, Welcome
 from quorate.sdk.address import Address, parse_address
@@ -51,6 +50,7 @@ ANSWER_US: Final = 5_000_000
 """For a greeting, and for the first words after it."""
 DEAF_US: Final = (1_000_000, 15_000_000)
 """Silence after which a line is taken for dead: half the time-out of heartbeats, within these bounds."""
+TLS_ALERT: Final = b"\x15\x03"
 HOPS: Final = 6
 """How often in a row to follow "elsewhere" at once. Two hosts that point at each other must not be asked all day."""
 FOR_GOOD: Final = frozenset({"bad_token", "forbidden", "wrong_version", "key_mismatch"})
@@ -170,6 +170,9 @@ class Line:
 
     def received(self, chunk: bytes, now_us: int) -> None:
         self._heard_us = now_us
+        if self.state is State.GREETING and chunk.startswith(TLS_ALERT):
+            self._down("it speaks TLS: write tcps:// instead of tcp://", now_us)
+            return
         try:
             frames = self._reader.feed(chunk)
         except ProtocolError as error:

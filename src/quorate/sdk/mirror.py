@@ -48,6 +48,9 @@ class Mirror:
         self.ended: QuorateError | None = None
         self.setback: Setback | None = None
         """Bad news that the script has not been told yet."""
+        self.last_setback: Setback | None = None
+        self.finished = False
+        """The sidecar has ended the session and answers nothing more."""
         self.paused = False
         self.stop: Order | None = None
         self.orders: deque[Order] = deque(maxlen=MAX_ORDERS)
@@ -143,20 +146,28 @@ class Mirror:
                 self._steps = {name: step for name, (_, step) in standing.barriers.items()}
             case pipe.Joined(known=known, rank=rank):
                 self.known, self.rank, self.turned = known, rank, None
-            case pipe.Token(token=token):
-                self.known.token = token
             case pipe.Ordered(number=number, command=command, arguments=arguments):
                 self._ordered(Order(number, command, arguments))
             case pipe.Lost(why=why):
                 self._lost(why)
             case pipe.Fell(reason=reason, fence=fence):
                 self.known.fence = fence
-                self.setback = RolledBack(reason, fence)
+                self.setback = self.last_setback = RolledBack(reason, fence)
+            case _:
+                self._hear_aside(message)
+
+    def _hear_aside(self, message: pipe.ToTraining) -> None:
+        """About the conversation, not about the run."""
+        match message:
+            case pipe.Token(token=token):
+                self.known.token = token
             case pipe.Turned(refusal=refusal):
                 self.turned = refusal
             case pipe.Finished(refusal=refusal):
+                self.finished = True
                 self.ended = self.ended or ended_by(refusal)
             case pipe.Unfit(field=field, value=value, fix=fix):
+                self.finished = True
                 self.ended = ConfigError(field, value, fix)
             case pipe.Up():
                 self.outage = None
@@ -198,4 +209,4 @@ class Mirror:
         over = Refusal("member_gone", f"the coordinator gave this worker up: {why}", "recover and go on")
         self._answers.update((number, over) for number in self._open if number in self._wanted)
         self._open.clear()
-        self.setback = GivenUp(over.why)
+        self.setback = self.last_setback = GivenUp(over.why)

@@ -14,16 +14,18 @@ One loop, no thread but for dialing, nothing that waits for anything but its soc
 
 from __future__ import annotations
 
+import contextlib
 import os
 import random
 import selectors
 import signal
 import socket
+import ssl
 import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from quorate.core.errors import ConfigError
 from quorate.sdk import pipe
@@ -76,7 +78,8 @@ class Sidecar:
         return TURN_S if wake_us is None else min(TURN_S, max(0.0, (wake_us - now_us()) / 1e6))
 
     def _work(self, at_us: int) -> None:
-        """Everything that follows from what was read, and from the time."""
+        """Everything that follows from what was read, and from the time. The training process is told before the
+        coordinator: it can go on from what it was told if this process dies in between."""
         bridge = self._bridge
         if bridge is None:
             return
@@ -84,12 +87,12 @@ class Sidecar:
         bridge.line.tick(at_us)
         for message in bridge.tell(at_us):
             self._unsent += frame(message)
+        self._write_training()
         if bridge.line.hang_up:
             self._hang_up(bridge.line)
         if self._dialer is not None and (address := bridge.line.dial(at_us)) is not None:
             self._dialer.dial(address)
         self._write_server(bridge.line)
-        self._write_training()
 
     def _look(self, bridge: Bridge, at_us: int) -> None:
         session = bridge.session
@@ -210,7 +213,7 @@ class Sidecar:
                 return
             self._look(bridge, at_us)
             bridge.line.received(chunk, at_us)
-            if bridge.line.hang_up or len(chunk) < CHUNK and not getattr(sock, "pending", int)():
+            if bridge.line.hang_up or not _more(sock, chunk):
                 return
 
     def _write_server(self, line: Line) -> None:
@@ -242,12 +245,17 @@ class Sidecar:
             self._server = None
 
 
+def _more(sock: socket.socket, chunk: bytes) -> bool:
+    """Whether to read on at once. What TLS has decrypted already, no selector tells of."""
+    return len(chunk) == CHUNK or (isinstance(sock, ssl.SSLSocket) and sock.pending() > 0)
+
+
 def _would_block(error: OSError) -> bool:
     """TLS says it in its own words."""
-    return type(error).__name__ in ("SSLWantReadError", "SSLWantWriteError")
+    return isinstance(error, ssl.SSLWantReadError | ssl.SSLWantWriteError)
 
 
-def _tls(settings: Settings) -> Any:
+def _tls(settings: Settings) -> ssl.SSLContext | None:
     if not settings.tls:
         return None
     from quorate.trust.tls import client_context
@@ -268,10 +276,8 @@ def _wake_when_orphaned() -> None:
     SIGCONT does no harm otherwise, as SIGKILL would: the kernel sends it when the starting *thread* ends."""
     import ctypes
 
-    try:
+    with contextlib.suppress(OSError, AttributeError):
         ctypes.CDLL(None).prctl(PDEATHSIG, int(signal.SIGCONT))
-    except (OSError, AttributeError):
-        pass
 
 
 def now_us() -> int:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable
+from pathlib import Path
 from typing import Any, Final
 
 from quorate.sdk.page import MAX_TASK, Page
@@ -68,8 +69,8 @@ def _cpu_s(pid: int) -> float:
 def _stat(pid: int) -> list[str]:
     """The fields of /proc/PID/stat behind the name, which may hold anything."""
     try:
-        with open(f"/proc/{pid}/stat", encoding="utf-8", errors="replace") as file:
-            return file.read().rpartition(")")[2].split()
+        stat = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
+        return stat.rpartition(")")[2].split()
     except OSError:
         return []
 

@@ -8,13 +8,16 @@ must know to avoid. Session tickets are off: a Python client never uses them, an
 from __future__ import annotations
 
 import ssl
+from os import PathLike
 from pathlib import Path
 
 from quorate.core.errors import ConfigError
 from quorate.trust.files import read_file
 
+FilePath = PathLike[str] | str
 
-def server_context(cert: Path | str, key: Path | str) -> ssl.SSLContext:
+
+def server_context(cert: FilePath, key: FilePath) -> ssl.SSLContext:
     """``cert``: the server's certificate and what is between it and the authority, in PEM. Raises ConfigError."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.minimum_version = ssl.TLSVersion.TLSv1_3
@@ -31,7 +34,7 @@ def server_context(cert: Path | str, key: Path | str) -> ssl.SSLContext:
     return context
 
 
-def client_context(ca: Path | str | None = None, pinned: Path | str | None = None) -> ssl.SSLContext:
+def client_context(ca: FilePath | None = None, pinned: FilePath | None = None) -> ssl.SSLContext:
     """Which servers a client believes. Names are always checked. Raises ConfigError.
 
     ``ca``: those with a certificate from the authority in this file. ``pinned``: the one whose certificate is in this

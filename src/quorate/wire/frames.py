@@ -45,7 +45,7 @@ class FrameReader:
         end = len(chunk)
         while end - at >= 4:
             body = at + 4
-            (size,) = _read_size(chunk, at)
+            size: int = _read_size(chunk, at)[0]
             if size > self._limit:
                 self._kept += chunk[at:body]
                 raise self._too_large(size)
@@ -67,7 +67,7 @@ class FrameReader:
         kept += chunk[:at]
         if len(kept) < 4:
             return at
-        (size,) = _read_size(kept)
+        size: int = _read_size(kept)[0]
         if size > self._limit:
             raise self._too_large(size)
         missing = 4 + size - len(kept)

@@ -1,0 +1,224 @@
+"""``quorate run``: create runs, look at them, stop them, and give their workers orders."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Final, get_args
+
+import msgspec
+import typer
+from rich.console import Console
+from rich.text import Text
+
+from quorate.cli.asking import (
+    URL,
+    Ca,
+    Json,
+    RunName,
+    Timeout,
+    Token,
+    Url,
+    asking,
+    complete_kinds,
+    plain,
+)
+from quorate.cli.status import runs_table
+from quorate.cli.top import page
+from quorate.core.cluster.events import Command
+from quorate.core.errors import ConfigError
+from quorate.core.kinds import KINDS
+from quorate.sdk.asking import TIMEOUT_S
+
+app = typer.Typer(
+    help="Create runs, look at them, stop them, give their workers orders.",
+    no_args_is_help=True,
+    rich_markup_mode="markdown",
+)
+COMMANDS: Final = get_args(Command)
+MAX_REASON: Final = 256
+
+
+def complete_settings(incomplete: str) -> list[str]:
+    return sorted(f"{name}=" for kind in KINDS for name in kind.config.__struct_fields__ if name.startswith(incomplete))
+
+
+def complete_commands(incomplete: str) -> list[str]:
+    return [command for command in COMMANDS if command.startswith(incomplete)]
+
+
+Name = Annotated[str, typer.Argument(help="What the run is to be called.", metavar="NAME")]
+Reason = Annotated[str, typer.Option("--reason", help="Why: everybody who asks is told.")]
+Settings = Annotated[
+    list[str] | None,
+    typer.Option("--set", metavar="KEY=VALUE", help="A setting; several are fine.", autocompletion=complete_settings),
+]
+
+
+@app.command()
+def create(
+    name: Name,
+    url: Url = URL,
+    kind: Annotated[str, typer.Option(help="Which kind of run.", autocompletion=complete_kinds)] = "cluster",
+    settings: Settings = None,
+    label: Annotated[str, typer.Option(help="A note for people.")] = "",
+    token: Token = "",
+    ca: Ca = None,
+    timeout: Timeout = TIMEOUT_S,
+    json: Json = False,
+) -> None:
+    """Create a run. What is not set is as the server's file says (`quorate config show`).
+
+    Examples:
+
+        quorate run create demo
+
+        quorate run create bert --set barrier_min=8 --set heartbeat_timeout_s=10
+    """
+    with asking("run create", url, token, ca, timeout, json) as talk:
+        shown = talk.ask("create", name, kind=kind, config=parse_settings(settings or []), label=label)
+        address = plain(shown.get("address") or url)
+        join = f'quorate.connect("{address}", run="{plain(name)}")'
+        said = f"run {plain(name)} is there; workers join with {join}"
+        talk.answer(shown, lambda console: _say(console, said))
+
+
+@app.command("list")
+def list_(
+    url: Url = URL, token: Token = "", ca: Ca = None, timeout: Timeout = TIMEOUT_S, json: Json = False
+) -> None:
+    """The runs, each with what it is waiting for.
+
+    Examples:
+
+        quorate run list
+
+        quorate run list --json
+    """
+    with asking("run list", url, token, ca, timeout, json) as talk:
+        runs = talk.ask("runs")
+        none = "there is no run yet: quorate run create NAME"
+        talk.answer(runs, lambda console: console.print(runs_table(runs)) if runs else _say(console, none))
+
+
+@app.command()
+def show(
+    run: RunName, url: Url = URL, token: Token = "", ca: Ca = None, timeout: Timeout = TIMEOUT_S, json: Json = False
+) -> None:
+    """Everything about one run: where it stands, what it is waiting for, every barrier and every worker.
+
+    Examples:
+
+        quorate run show demo
+
+        quorate run show demo --json
+    """
+    with asking("run show", url, token, ca, timeout, json) as talk:
+        shown = talk.ask("show", run)
+        talk.answer(shown, lambda console: console.print(page(shown)))
+
+
+@app.command()
+def stop(
+    run: RunName,
+    reason: Reason,
+    url: Url = URL,
+    token: Token = "",
+    ca: Ca = None,
+    timeout: Timeout = TIMEOUT_S,
+    json: Json = False,
+) -> None:
+    """End a run, for good. Its workers are told, with the reason; its journal stays.
+
+    Examples:
+
+        quorate run stop demo --reason "the loss is low enough"
+    """
+    with asking("run stop", url, token, ca, timeout, json) as talk:
+        done = talk.ask("stop", run, reason=check_reason(reason))
+        said = f"run {plain(run)} is stopped (entry {done['entry']})"
+        talk.answer(done, lambda console: _say(console, said))
+
+
+@app.command()
+def order(
+    run: RunName,
+    command: Annotated[
+        str, typer.Option(help=f"One of: {', '.join(COMMANDS)}.", autocompletion=complete_commands, metavar="COMMAND")
+    ],
+    url: Url = URL,
+    worker: Annotated[str, typer.Option(help="Whom.")] = "",
+    everybody: Annotated[bool, typer.Option("--all", help="All workers that are here.")] = False,
+    settings: Settings = None,
+    token: Token = "",
+    ca: Ca = None,
+    timeout: Timeout = TIMEOUT_S,
+    json: Json = False,
+) -> None:
+    """Give one worker an order, or all of them. It is told with the answer to its next heartbeat.
+
+    Examples:
+
+        quorate run order demo --worker w3 --command pause
+
+        quorate run order demo --all --command checkpoint
+
+        quorate run order demo --worker w3 --command reconfigure --set batch_size=16
+    """
+    with asking("run order", url, token, ca, timeout, json) as talk:
+        if bool(worker) == everybody:
+            raise ConfigError("--worker", worker, "name one worker with --worker, or all with --all")
+        if command not in COMMANDS:
+            raise ConfigError("--command", command, f"one of: {', '.join(COMMANDS)}")
+        done = talk.ask("order", run, member=worker, command=command, arguments=parse_settings(settings or []))
+        whom = plain(worker) if worker else f"{done.get('workers', 0)} workers"
+        said = f"{whom} will hear: {command} (order {done.get('order')}, entry {done['entry']})"
+        talk.answer(done, lambda console: _say(console, said))
+
+
+@app.command("roll-back")
+def roll_back(
+    run: RunName,
+    reason: Reason,
+    url: Url = URL,
+    token: Token = "",
+    ca: Ca = None,
+    timeout: Timeout = TIMEOUT_S,
+    json: Json = False,
+) -> None:
+    """Send every worker back to its last checkpoint. What they did since, and every older token, is void.
+
+    Examples:
+
+        quorate run roll-back demo --reason "the loss exploded at step 4100"
+    """
+    with asking("run roll-back", url, token, ca, timeout, json) as talk:
+        done = talk.ask("roll-back", run, reason=check_reason(reason))
+        said = f"run {plain(run)} is rolled back (entry {done['entry']})"
+        talk.answer(done, lambda console: _say(console, said))
+
+
+def parse_settings(given: list[str]) -> dict[str, Any]:
+    """``key=value`` each. A value is what JSON makes of it (8, 2.5, true, [1, 2]), else the text itself."""
+    settings: dict[str, Any] = {}
+    for text in given:
+        key, sign, value = text.partition("=")
+        if not sign or not key.strip():
+            raise ConfigError("--set", text, "write KEY=VALUE, as in barrier_min=8")
+        if key.strip() in settings:
+            raise ConfigError("--set", text, f"{key.strip()} is set twice: which is it?")
+        try:
+            settings[key.strip()] = msgspec.json.decode(value)
+        except msgspec.DecodeError:
+            settings[key.strip()] = value
+    return settings
+
+
+def check_reason(reason: str) -> str:
+    if not reason.strip():
+        raise ConfigError("--reason", reason, "say why: it is what everybody will be told")
+    if len(reason) > MAX_REASON:
+        raise ConfigError("--reason", reason, f"at most {MAX_REASON} characters")
+    return reason
+
+
+def _say(console: Console, text: str) -> None:
+    console.print(Text(text), soft_wrap=True)

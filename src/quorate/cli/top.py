@@ -1,0 +1,320 @@
+"""``quorate top``: a run, live in the terminal. ``run show`` prints the same page once, with nothing left out.
+
+A page has to fit whatever terminal there is, so each part says how much room it takes and the workers get the rest.
+Those that somebody waits for come first: with a thousand workers the few that matter must not be below the edge.
+"""
+
+from __future__ import annotations
+
+import signal
+import time
+from collections import Counter
+from typing import Annotated, Any, Final
+
+import msgspec
+import typer
+from rich.console import Console, ConsoleOptions, RenderResult
+from rich.live import Live
+from rich.table import Table
+from rich.text import Text
+
+from quorate.cli.asking import (
+    URL,
+    Ca,
+    Json,
+    RunName,
+    Talk,
+    Timeout,
+    Token,
+    Url,
+    asking,
+    few,
+    plain,
+    said,
+)
+from quorate.sdk.asking import TIMEOUT_S
+from quorate.sdk.errors import Unreachable
+
+WIDE: Final = 100
+"""From so many columns on there is room for what is only nice to know."""
+SENTENCE_LINES: Final = 3
+STATES: Final = {
+    "Initializing": "white",
+    "Idle": "cyan",
+    "LoadingData": "blue",
+    "Training": "green",
+    "Checkpointing": "magenta",
+    "Recovering": "yellow",
+    "Failed": "red",
+    "Left": "dim",
+    "Absent": "dim",
+}
+GONE: Final = frozenset({"Failed", "Left", "Absent"})
+SILENT: Final = "a heartbeat"
+"""How an explanation begins that waits for one."""
+
+
+def top(
+    run: RunName,
+    url: Url = URL,
+    once: Annotated[bool, typer.Option("--once", help="Print one page and go.")] = False,
+    interval: Annotated[float, typer.Option(min=0.1, max=60, help="Seconds between two looks.")] = 0.5,
+    token: Token = "",
+    ca: Ca = None,
+    timeout: Timeout = TIMEOUT_S,
+    json: Json = False,
+) -> None:
+    """A run, live: what it is waiting for, its barriers and stragglers, its workers. Ctrl+C leaves.
+
+    If the coordinator goes away it says so, and goes on when it is back. Into a pipe, one page is printed.
+
+    Examples:
+
+        quorate top demo
+
+        quorate top demo tcps://train.example.org:7700 --ca ca.pem --interval 2
+
+        quorate top demo --once
+    """
+    with asking("top", url, token, ca, timeout, json) as talk:
+        shown = talk.ask("show", run)
+        if json or once or not talk.console.is_terminal:
+            fits = talk.console.is_terminal
+            talk.answer(shown, lambda console: console.print(page(shown, console.height - 1 if fits else None)))
+        else:
+            _live(talk, run, shown, interval)
+
+
+def _live(talk: Talk, run: str, shown: dict[str, Any], interval_s: float) -> None:
+    """Until Ctrl+C. The terminal is left as it was."""
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    looked = Looked(shown)
+    try:
+        with Live(looked, console=talk.console, screen=True, auto_refresh=False) as live:
+            while True:
+                began_s = time.monotonic()
+                live.update(looked, refresh=True)
+                time.sleep(max(0.0, began_s + interval_s - time.monotonic()))
+                try:
+                    looked = looked.again(talk.ask("show", run))
+                except Unreachable as error:
+                    looked = looked.in_trouble(error.why)
+    except KeyboardInterrupt:
+        pass
+
+
+class Looked(msgspec.Struct):
+    """What was seen last, and what only two looks together show."""
+
+    shown: dict[str, Any]
+    at_s: float = msgspec.field(default_factory=time.monotonic)
+    rates: dict[str, float] = {}
+    """Releases a second of each barrier."""
+    trouble: str = ""
+
+    def again(self, shown: dict[str, Any]) -> Looked:
+        looked = Looked(shown)
+        past_s = max(1e-6, looked.at_s - self.at_s)
+        before = {barrier["name"]: barrier["released"] for barrier in self.shown.get("barriers", ())}
+        for barrier in shown.get("barriers", ()):
+            rate = max(0, barrier["released"] - before.get(barrier["name"], 0)) / past_s
+            known = self.rates.get(barrier["name"], rate)
+            looked.rates[barrier["name"]] = known + 0.3 * (rate - known)
+        return looked
+
+    def in_trouble(self, why: str) -> Looked:
+        return Looked(self.shown, self.at_s, self.rates, why)
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        trouble = f"{self.trouble}; this is {said(time.monotonic() - self.at_s)} old" if self.trouble else ""
+        yield page(self.shown, options.height or console.height, self.rates, trouble)
+
+
+def page(
+    shown: dict[str, Any], height: int | None = None, rates: dict[str, float] | None = None, trouble: str = ""
+) -> Page:
+    return Page(shown, height, rates or {}, trouble)
+
+
+class Page:
+    """One run. ``height``: how many lines there are; None for as many as it takes."""
+
+    def __init__(self, shown: dict[str, Any], height: int | None, rates: dict[str, float], trouble: str) -> None:
+        self.shown = shown
+        self.height = height
+        self.rates = rates
+        self.trouble = trouble
+        self.barriers: list[dict[str, Any]] = sorted(
+            shown.get("barriers", []), key=lambda barrier: ("arrived" not in barrier, barrier["name"])
+        )
+        self.workers: list[dict[str, Any]] = shown.get("workers", [])
+        waits = shown.get("explanation", {}).get("waits", [])
+        self.silent = {name: wait for wait in waits if wait["what"].startswith(SILENT) for name in wait["missing"]}
+        self.missing: dict[str, str] = {}
+        for barrier in self.barriers:
+            self.missing.update(dict.fromkeys(barrier.get("missing", ()), barrier["name"]))
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        width = options.max_width
+        head = [self._header(), *self._sentence(console, width)]
+        left = None if self.height is None else max(0, self.height - len(head))
+        barriers = len(self.barriers)
+        if left is not None:
+            barriers = min(barriers, max(1, left // 3 - 2))
+        yield from (_one_line(line, width) for line in head)
+        if self.barriers:
+            yield Text()
+            yield self._barrier_table(self.barriers[:barriers], width)
+            left = None if left is None else left - barriers - 2
+            if barriers < len(self.barriers):
+                yield Text(f"and {len(self.barriers) - barriers} more barriers", style="dim")
+                left = None if left is None else left - 1
+        if not self.workers:
+            return
+        rows = len(self.workers) if left is None else max(0, min(len(self.workers), left - 3))
+        yield Text()
+        if rows:
+            yield self._worker_table(sorted(self.workers, key=self._place)[:rows], width)
+        yield _one_line(self._counts(rows), width)
+
+    # -- the top ----------------------------------------------------------------------------------------------------
+
+    def _header(self) -> Text:
+        shown = self.shown
+        line = Text(plain(shown["run"]), style="bold")
+        phase = str(shown.get("phase", ""))
+        line.append(f"  {plain(phase)}", {"Open": "green", "Closed": "red"}.get(phase, "yellow"))
+        for name in ("entry", "term", "generation"):
+            if name in shown:
+                line.append(f"  {name} ", "default not bold dim")
+                line.append(f"{shown[name]:,}", "default not bold")
+        if shown.get("host"):
+            line.append("  host ", "default not bold dim")
+            line.append(f"{plain(shown['host'])} {plain(shown.get('address', ''))}", "default not bold")
+        return line
+
+    def _sentence(self, console: Console, width: int) -> list[Text]:
+        """At most a few lines of it: the tables below tell the same in full."""
+        sentence = Text(plain(self.shown["explanation"]["sentence"]), style="yellow" if self._waits() else "green")
+        lines = list(sentence.wrap(console, width))
+        if self.height is not None and len(lines) > SENTENCE_LINES:
+            lines = lines[:SENTENCE_LINES]
+            lines[-1].truncate(max(1, width - 1))
+            lines[-1].append("…")
+        if self.trouble:
+            lines.insert(0, Text(plain(self.trouble), style="bold red"))
+        return lines
+
+    def _waits(self) -> bool:
+        return bool(self.shown["explanation"]["waits"]) or self.shown.get("phase") != "Open"
+
+    # -- barriers ---------------------------------------------------------------------------------------------------
+
+    def _barrier_table(self, barriers: list[dict[str, Any]], width: int) -> Table:
+        wide = width >= WIDE
+        table = _table()
+        table.add_column("barrier", style="bold", no_wrap=True, overflow="ellipsis", max_width=32 if wide else 14)
+        for name in ("gen", "step", "passed", *(("per s",) if self.rates else ()), "aborted", "here"):
+            table.add_column(name, justify="right", no_wrap=True)
+        table.add_column("missing", no_wrap=True, overflow="ellipsis", ratio=1)
+        table.add_column("last to come", no_wrap=True, overflow="ellipsis", max_width=24 if wide else 12)
+        table.add_column("longest", justify="right", no_wrap=True)
+        expected = self.shown.get("taking_part")
+        for barrier in barriers:
+            open_ = "arrived" in barrier
+            names = [plain(name) for name in barrier.get("missing", ())]
+            here = f"{barrier['arrived']:,}" + ("" if expected is None else f"/{expected:,}") if open_ else ""
+            absent = (expected - barrier["arrived"]) if open_ and expected is not None else len(names)
+            table.add_row(
+                Text(plain(barrier["name"])),
+                f"{barrier['generation']:,}",
+                "" if barrier["step"] < 0 else f"{barrier['step']:,}",
+                f"{barrier['released']:,}",
+                *((f"{self.rates.get(barrier['name'], 0.0):.1f}",) if self.rates else ()),
+                Text(f"{barrier['aborted']:,}", style="red" if barrier["aborted"] else ""),
+                here,
+                Text(few(names, 8 if wide else 3, max(absent, len(names))), style="yellow"),
+                Text(plain(barrier.get("last_to_come") or "")),
+                said(barrier.get("longest_wait_s")),
+            )
+        return table
+
+    # -- workers ----------------------------------------------------------------------------------------------------
+
+    def _place(self, worker: dict[str, Any]) -> tuple[int, int, str]:
+        """Silent or stuck, then waited for, then all who are here, then those who were lost, then those who left."""
+        if worker["state"] in GONE:
+            return (4 if worker["state"] == "Left" else 3), worker["rank"], worker["id"]
+        if worker["id"] in self.silent or worker["stuck_s"]:
+            return 0, worker["rank"], worker["id"]
+        return (1 if worker["id"] in self.missing else 2), worker["rank"], worker["id"]
+
+    def _worker_table(self, workers: list[dict[str, Any]], width: int) -> Table:
+        wide = width >= WIDE
+        table = _table()
+        table.add_column("rank", justify="right", no_wrap=True)
+        table.add_column("worker", no_wrap=True, overflow="ellipsis", max_width=32 if wide else 18)
+        table.add_column("state", no_wrap=True)
+        for name in ("step", "progress", "beat", "lost", *(("gpu", "mem") if wide else ())):
+            table.add_column(name, justify="right", no_wrap=True)
+        table.add_column("", no_wrap=True, overflow="ellipsis", ratio=1)
+        for worker in workers:
+            here = worker["state"] not in GONE
+            style = "" if here else "dim"
+            beat_style = "bold yellow" if worker["id"] in self.silent else ""
+            table.add_row(
+                str(worker["rank"]) if here else "",
+                Text(plain(worker["id"])),
+                Text(plain(worker["state"]), style=STATES.get(worker["state"], "")),
+                *(_count(worker, name) for name in ("step", "progress")),
+                Text(said(worker["silent_s"]) if here else "", style=beat_style),
+                Text(str(worker["losses"] or ""), style="red"),
+                *((_share(worker, name) for name in ("gpu", "memory")) if wide else ()),
+                self._doing(worker),
+                style=style,
+            )
+        return table
+
+    def _doing(self, worker: dict[str, Any]) -> Text:
+        if worker["state"] in GONE:
+            return Text(plain(worker["reason"]))
+        if (wait := self.silent.get(worker["id"])) is not None:
+            then = "" if wait["left_us"] is None else f": {plain(wait['then'])} in {said(wait['left_us'] / 1e6)}"
+            return Text(f"silent{then}", style="bold yellow")
+        if worker["stuck_s"]:
+            return Text(f"stuck for {said(worker['stuck_s'])}", style="bold red")
+        if worker["id"] in self.missing:
+            return Text(f"awaited at {plain(self.missing[worker['id']])}", style="yellow")
+        if worker["waits"]:
+            return Text("waits", style="cyan")
+        return Text(plain(worker.get("task", "")))
+
+    def _counts(self, rows: int) -> Text:
+        """How many there are in each state, and how many of them are not on the page."""
+        hidden = len(self.workers) - rows
+        line = Text(f"{len(self.workers):,} workers", style="dim")
+        if hidden:
+            line.append(f", {hidden:,} of them below the edge")
+        line.append(": ")
+        counts = Counter(worker["state"] for worker in self.workers)
+        for index, state in enumerate(sorted(counts, key=lambda state: (state in GONE, -counts[state]))):
+            line.append(", " if index else "")
+            line.append(f"{counts[state]:,} {plain(state)}", STATES.get(state, ""))
+        return line
+
+
+def _table() -> Table:
+    return Table(box=None, pad_edge=False, header_style="dim", expand=True, padding=(0, 1))
+
+
+def _one_line(line: Text, width: int) -> Text:
+    line.truncate(width, overflow="ellipsis")
+    return line
+
+
+def _count(worker: dict[str, Any], name: str) -> str:
+    return f"{worker[name]:,}" if name in worker else ""
+
+
+def _share(worker: dict[str, Any], name: str) -> str:
+    return f"{worker[name]:.0%}" if worker.get(name) else ""

@@ -1,0 +1,202 @@
+"""The worker of a training script that blocks. Any number of threads may use it.
+
+No thread of its own: whoever waits reads the socket, for itself and for all others who wait. One reads, the others
+sleep until it has read something; when it has what it wanted, the next one takes over.
+"""
+
+from __future__ import annotations
+
+import atexit
+import os
+import select
+import threading
+import time
+import weakref
+from types import TracebackType
+from typing import TypeVar
+
+from quorate.core.cluster.views import Passage
+from quorate.sdk.base import CHUNK, WATCH_S, BaseWorker, OnOrder, reason_of
+from quorate.sdk.errors import Closed, WorkerError
+from quorate.sdk.flows import Flow
+from quorate.sdk.settings import Settings
+
+T = TypeVar("T")
+
+
+class Worker(BaseWorker):
+    """Made by ``quorate.connect``. Leave it with ``with``, or with ``close``."""
+
+    def __init__(
+        self, settings: Settings, *, auto: bool, handle_sigterm: bool | None, on_order: OnOrder | None
+    ) -> None:
+        self._news = threading.Condition(threading.Lock())
+        self._reading = False
+        super().__init__(settings, auto=auto, on_order=on_order)
+        try:
+            self._drain.install(handle_sigterm)
+            self._run(self._flows.begin())
+        except BaseException as error:
+            self.close(reason_of(error))
+            raise
+        _leave_at_exit(self)
+
+    # -- barriers and states ----------------------------------------------------------------------------------------
+
+    def barrier(self, name: str, step: int, timeout_s: float | None = None) -> Passage:
+        """Stand at the barrier until all who take part stand there at the same step.
+
+        Returns how it ended: ``generation``, and this worker's place ``order`` among ``of`` arrivals. Goes on across
+        restarts of the coordinator. Holds while an operator's pause lasts. Raises, among others, ``BarrierAborted``
+        (ask ``next_step`` and arrive again), ``Setback`` (restore first), ``Ended`` (stop), ``BarrierTimeout`` (after
+        ``timeout_s``; without it the run's own deadline ends the wait), ``Unreachable``.
+        """
+        return self._run(self._flows.barrier(name, step, timeout_s))
+
+    def next_step(self, barrier: str) -> int:
+        """The step after the newest that was released: where to begin, and where to go on after a setback."""
+        return self._run(self._flows.next_step(barrier))
+
+    def ready(self) -> None:
+        """Set up: barriers may count this worker in. Done by ``connect`` unless ``auto=False``."""
+        self._run(self._flows.ready())
+
+    def recovered(self) -> None:
+        """Restored: barriers may count this worker in again. Done by the next call unless ``auto=False``."""
+        self._run(self._flows.recovered())
+
+    def loading(self) -> None:
+        """Fetches or splits its data. Like the other states: in the journal when this returns."""
+        self._run(self._flows.state("loading"))
+
+    def training(self) -> None:
+        """Processes batches."""
+        self._run(self._flows.state("training"))
+
+    def checkpointing(self) -> None:
+        """Persists its part."""
+        self._run(self._flows.state("checkpointing"))
+
+    def idle(self) -> None:
+        """Done with what it did."""
+        self._run(self._flows.state("idle"))
+
+    # -- going ------------------------------------------------------------------------------------------------------
+
+    def leave(self, reason: str = "done") -> None:
+        """Say goodbye: nobody waits for this worker any more. Every further call raises ``Closed``."""
+        self._run(self._flows.leave(reason, Closed(f"{self.member} has left: {reason}")))
+
+    def close(self, reason: str = "done") -> None:
+        """Leave, unless that was done, and end the sidecar. May be called again, and in any process."""
+        if self._closed or os.getpid() != self._pid:
+            return
+        self._closed = True
+        try:
+            self.leave(reason)
+        except WorkerError:
+            pass
+        finally:
+            self._end()
+
+    def __enter__(self) -> Worker:
+        return self
+
+    def __exit__(
+        self, _sort: type[BaseException] | None, error: BaseException | None, _trace: TracebackType | None
+    ) -> None:
+        self.close(reason_of(error))
+
+    def _end(self) -> None:
+        with self._news:
+            self._mirror.bye()
+            self._flush(self._child)
+            self._child.wait(self._mirror.settings.patience.leave_s)
+            self._release()
+
+    # -- waiting ----------------------------------------------------------------------------------------------------
+
+    def _run(self, flow: Flow[T]) -> T:
+        self._check_process()
+        try:
+            with self._news:
+                self._take_in(0.0)
+                until = next(flow)
+                while True:
+                    self._flush(self._child)
+                    self._wait(self._mirror.version, until)
+                    until = next(flow)
+        except StopIteration as stop:
+            result: T = stop.value
+            return result
+        finally:
+            flow.close()
+            if not self._closed:
+                self._deliver()
+
+    def _refresh(self) -> None:
+        self._check_process()
+        with self._news:
+            self._take_in(0.0)
+
+    def _wait(self, version: int, until: float | None) -> None:
+        """Until something was fed. The lock is held here, and given away while anybody waits."""
+        while self._mirror.version == version:
+            left_s = None if until is None else until - time.monotonic()
+            if left_s is not None and left_s <= 0:
+                return
+            if self._reading:
+                self._news.wait(left_s)
+            else:
+                self._take_in(WATCH_S if left_s is None else min(WATCH_S, left_s))
+
+    def _take_in(self, wait_s: float) -> None:
+        """Read what there is, waiting for it at most so long. Nothing to do if another thread reads."""
+        if self._reading or self._closed and self._mirror.finished:
+            return
+        self._reading = True
+        child, chunk, rang = self._child, None, False
+        self._news.release()
+        try:
+            chunk, rang = self._read(child.sock.fileno(), wait_s)
+        finally:
+            self._news.acquire()
+            self._reading = False
+            if chunk:
+                self._mirror.feed(chunk)
+                self._still = 0
+            elif chunk is not None:
+                self._replace_child("it is gone")
+            elif rang:
+                self._mirror.version += 1
+            elif wait_s >= WATCH_S and self._sidecar_stands_still():
+                self._replace_child("it stands still")
+            self._news.notify_all()
+
+    def _read(self, fd: int, wait_s: float) -> tuple[bytes | None, bool]:
+        """What came, None if nothing did, and whether the bell rang. An empty chunk: the sidecar is gone."""
+        poll = select.poll()
+        poll.register(fd, select.POLLIN)
+        poll.register(self._bell_read, select.POLLIN)
+        ready = dict(poll.poll(wait_s * 1000 if wait_s < WATCH_S else WATCH_S * 1000))
+        rang = self._bell_read in ready
+        if rang:
+            self._rang()
+        if fd not in ready:
+            return None, rang
+        try:
+            return os.read(fd, CHUNK), rang
+        except OSError:
+            return b"", rang
+
+
+def _leave_at_exit(worker: Worker) -> None:
+    """A script that ends without ``close`` leaves all the same. One that dies does not, and is missed."""
+    known = weakref.ref(worker)
+
+    def leave() -> None:
+        alive = known()
+        if alive is not None:
+            alive.close("its process ended")
+
+    atexit.register(leave)

@@ -1,0 +1,246 @@
+"""The TCP door, on real sockets: what it lets in, what it refuses by name, and what it does not wait for."""
+
+from __future__ import annotations
+
+import socket
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from tests.doors.talk import RUN, Talk
+
+from quorate.coordinator import Coordinator
+from quorate.core.cluster.events import BarrierReleased, RunStopped, WorkerReady
+from quorate.core.errors import ConfigError, Refusal, Refused
+from quorate.core.members import Accepted, Cause
+from quorate.core.messages import Declined, Told, Welcome
+from quorate.doors.auth import Authority, Role
+from quorate.trust import MemberKey
+from quorate.wire.messages import Goodbye, Greet, Greeted
+
+
+@pytest.fixture
+def coordinator(tmp_path: Path) -> Iterator[Coordinator]:
+    with Coordinator(folder=tmp_path) as running:
+        running.create(RUN, heartbeat_timeout_s=5.0, heartbeat_interval_s=1.0)
+        yield running
+
+
+def test_a_worker_lives_its_life_over_tcp(coordinator: Coordinator) -> None:
+    with Talk(coordinator.url) as talk:
+        joined = talk.join("w1")
+        assert joined.result["rank"] == 0
+        assert isinstance(talk.ready("w1"), Accepted)
+        talk.arrive("w1", step=0)
+        assert talk.passed("w1")["released"] is True
+        shown = coordinator.show(RUN)
+        assert [worker["state"] for worker in shown["workers"]] == ["Idle"]
+        assert shown["barriers"][0]["released"] == 1
+
+
+def test_two_workers_meet_on_two_connections(coordinator: Coordinator) -> None:
+    with Talk(coordinator.url) as one, Talk(coordinator.url) as two:
+        for talk, member in ((one, "w1"), (two, "w2")):
+            talk.join(member)
+            talk.ready(member)
+        one.arrive("w1", step=3)
+        one.beat("w1", 1)
+        one.hear(Told, where=lambda m: m.topic == "heartbeat")
+        assert "waits for w2" in coordinator.explain(RUN)
+        two.arrive("w2", step=3)
+        assert (one.passed("w1")["order"], two.passed("w2")["order"]) == (0, 1)
+
+
+def test_many_members_may_speak_through_one_connection(coordinator: Coordinator) -> None:
+    with Talk(coordinator.url) as talk:
+        for i in range(5):
+            talk.join(f"w{i}")
+        assert len(coordinator.show(RUN)["workers"]) == 5
+
+
+def test_a_version_that_nobody_shares_is_refused_by_name(coordinator: Coordinator) -> None:
+    with Talk(coordinator.url, greet=False) as talk:
+        talk.say(Greet(7, 9))
+        assert talk.hear(Goodbye).refusal.code == "wrong_version"
+        assert talk.closed()
+
+
+@pytest.mark.parametrize(
+    ("stream", "code"),
+    [
+        (b"\xff\xff\xff\xff", "too_large"),
+        (b"\x00\x00\x00\x03\xc1\xc1\xc1", "malformed"),
+        (b"GET / HTTP/1.1\r\n\r\n", "too_large"),
+        (b"\x00\x00\x00\x01\x90", "malformed"),
+    ],
+)
+def test_garbage_before_the_greeting_is_answered_and_the_connection_closed(
+    coordinator: Coordinator, stream: bytes, code: str
+) -> None:
+    with Talk(coordinator.url, greet=False) as talk:
+        talk.raw(stream)
+        assert talk.hear(Goodbye).refusal.code == code
+        assert talk.closed()
+
+
+def test_speaking_before_greeting_and_greeting_twice_are_refused(coordinator: Coordinator) -> None:
+    with Talk(coordinator.url, greet=False) as talk:
+        talk.hello("w1")
+        assert "before a greeting" in talk.hear(Goodbye).refusal.why
+    with Talk(coordinator.url) as talk:
+        talk.say(Greet(1, 1))
+        assert "second greeting" in talk.hear(Goodbye).refusal.why
+
+
+def test_a_greeting_that_does_not_come_ends_the_connection(tmp_path: Path) -> None:
+    with (
+        Coordinator(folder=tmp_path, limits={"greet_timeout_s": 0.2}) as running,
+        Talk(running.url, greet=False) as talk,
+    ):
+        assert "no greeting" in talk.hear(Goodbye).refusal.why
+        assert talk.closed()
+
+
+def test_an_unknown_run_is_named_with_those_there_are(coordinator: Coordinator) -> None:
+    with Talk(coordinator.url) as talk:
+        refusal = talk.call(Cause("w1", 1, 1), WorkerReady("w1", 1), run="nowhere")
+        assert isinstance(refusal, Refusal)
+        assert refusal.code == "unknown_run"
+        assert RUN in refusal.why
+
+
+def test_members_cannot_do_what_is_the_hosts_or_the_operators(coordinator: Coordinator) -> None:
+    with Talk(coordinator.url) as talk:
+        talk.join("w1")
+        assert talk.call(Cause("w1", 1, 1), BarrierReleased("step", 1, 1, [1], [0])).code == "not_yours"
+        assert talk.call(Cause("w1", 1, 2), RunStopped("because")).code == "not_yours"
+
+
+def test_a_client_that_never_reads_is_cut_off_and_harms_nobody(tmp_path: Path) -> None:
+    with Coordinator(
+        folder=tmp_path, store="memory", limits={"max_unsent_bytes": 65536, "max_frame_bytes": 65536}
+    ) as running:
+        running.create(RUN)
+        with Talk(running.url) as deaf, Talk(running.url) as other:
+            deaf.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+            deaf.join("w1")
+            with pytest.raises(OSError, match=r"reset|pipe|timed out"):  # noqa: PT012
+                deadline = time.monotonic() + 20
+                seq = 0
+                while time.monotonic() < deadline:
+                    seq += 1
+                    deaf.beat("w1", seq)
+                pytest.fail("it was never cut off")
+            assert isinstance(other.join("w2"), Accepted)
+
+
+def test_more_connections_than_allowed_are_refused_by_name(tmp_path: Path) -> None:
+    with Coordinator(folder=tmp_path, limits={"max_connections_per_identity": 2}) as running:
+        with Talk(running.url), Talk(running.url), Talk(running.url, greet=False) as third:
+            assert third.hear(Goodbye).refusal.code == "too_fast"
+        with Talk(running.url) as again:
+            assert again.greeted is not None
+
+
+def test_more_messages_than_allowed_end_the_connection(tmp_path: Path) -> None:
+    limits = {"messages_per_s": 10, "burst_messages": 20}
+    with Coordinator(folder=tmp_path, limits=limits) as running, Talk(running.url) as talk:
+        running.create(RUN)
+        for _ in range(30):
+            talk.hello("w1")
+        assert talk.hear(Goodbye).refusal.code == "too_fast"
+
+
+def test_questions_are_answered_or_refused(coordinator: Coordinator) -> None:
+    with Talk(coordinator.url) as talk:
+        assert talk.ask("status", run="").value["serving"] is True
+        assert [shown["run"] for shown in talk.ask("runs", run="").value] == [RUN]
+        assert talk.ask("show", run="nowhere").refusal.code == "unknown_run"  # type: ignore[union-attr]
+        assert talk.ask("create", kind="cluster").refusal.code == "run_exists"  # type: ignore[union-attr]
+        bad = talk.ask("create", run="other", config={"max_workers": 0}).refusal
+        assert bad is not None
+        assert "max_workers" in bad.why
+        assert talk.ask("order", command="dance").refusal.code == "malformed"  # type: ignore[union-attr]
+        talk.join("w1")
+        assert talk.ask("order", command="pause").value["order"] == 1
+        assert talk.ask("roll-back", reason="why not").value["fence"] == 1
+        talk.ask("stop", reason="enough")
+        assert coordinator.explain(RUN) == "the run is over: enough"
+
+
+def test_a_bad_setting_of_an_embedded_coordinator_is_named(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="port"):
+        Coordinator(folder=tmp_path, port=-1)
+
+
+def test_an_embedded_coordinator_raises_what_it_refuses(coordinator: Coordinator) -> None:
+    with pytest.raises(Refused, match="run_exists"):
+        coordinator.create(RUN)
+
+
+# -- tokens ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def guarded(tmp_path: Path) -> Iterator[tuple[Coordinator, Authority]]:
+    with Coordinator(folder=tmp_path, access={"tokens": "required"}) as running:
+        running.create(RUN)
+        yield running, Authority.open(tmp_path)
+
+
+def test_without_a_token_nobody_gets_in(guarded: tuple[Coordinator, Authority]) -> None:
+    with Talk(guarded[0].url, greet=False) as talk:
+        talk.say(Greet(1, 1, ""))
+        assert talk.hear(Goodbye).refusal.code == "bad_token"
+
+
+def test_a_member_joins_with_a_token_and_a_key_and_comes_back_with_its_session_token(
+    guarded: tuple[Coordinator, Authority],
+) -> None:
+    running, authority = guarded
+    token, key = authority.new_token(Role.MEMBER, run=RUN), MemberKey.create()
+    with Talk(running.url, token=token) as talk:
+        assert isinstance(talk.join("w1", key=key), Accepted)
+        session = talk.granted().token
+        assert isinstance(talk.ready("w1"), Accepted)
+    with Talk(running.url, token=token) as talk:
+        talk.beat("w1", 1)
+        assert talk.hear(Declined).refusal.code == "bad_token"
+        talk.hello("w1", 1, "qrt1_session_1.false")
+        assert talk.hear(Declined).refusal.code == "bad_token"
+        talk.hello("w1", 1, session)
+        assert talk.hear(Welcome).incarnation == 1
+        talk.beat("w1", 2)
+        assert talk.hear(Told, where=lambda m: m.topic == "heartbeat").value[0] == 2
+
+
+def test_nobody_takes_an_id_without_its_key(guarded: tuple[Coordinator, Authority]) -> None:
+    running, authority = guarded
+    token = authority.new_token(Role.MEMBER)
+    with Talk(running.url, token=token) as talk:
+        assert talk.join("w1").code == "bad_token"
+        assert isinstance(talk.join("w1", key=MemberKey.create()), Accepted)
+        assert talk.join("w1", supersedes=1, key=MemberKey.create()).code == "key_mismatch"
+
+
+def test_a_signature_from_another_connection_proves_nothing(guarded: tuple[Coordinator, Authority]) -> None:
+    running, authority = guarded
+    token, key = authority.new_token(Role.MEMBER), MemberKey.create()
+    with Talk(running.url, token=token) as one, Talk(running.url, token=token) as two:
+        two.greeted = one.greeted
+        assert two.join("w1", key=key).code == "bad_token"
+
+
+def test_roles_hold_at_the_door(guarded: tuple[Coordinator, Authority]) -> None:
+    running, authority = guarded
+    with Talk(running.url, token=authority.new_token(Role.VIEWER)) as viewer:
+        assert viewer.ask("show").value["run"] == RUN
+        assert viewer.ask("stop").refusal.code == "forbidden"  # type: ignore[union-attr]
+        assert viewer.join("w1", key=MemberKey.create()).code == "forbidden"
+    with Talk(running.url, token=authority.new_token(Role.MEMBER, run="other")) as member:
+        assert member.join("w1", key=MemberKey.create()).code == "forbidden"
+    with Talk(running.url, token=authority.new_token(Role.OPERATOR)) as operator:
+        assert operator.greeted == Greeted(1, operator.greeted.challenge, operator.greeted.software, "operator")  # type: ignore[union-attr]
+        assert operator.ask("create", run="second").refusal is None
+        assert operator.ask("stop", reason="done").refusal is None

@@ -1,0 +1,47 @@
+"""kill -9 of a real coordinator under load, at random points: nothing acknowledged is lost, no barrier is released
+twice or early, and everybody is back. Five times here, a hundred times in `make soak`."""
+
+from __future__ import annotations
+
+import os
+import time
+from pathlib import Path
+
+import pytest
+from tests.e2e.fleet import RUN, Fleet
+
+from quorate.bench.crowd import Child, create_run
+from quorate.core.kinds import KINDS
+from quorate.core.run import fold
+
+KILLS = 100 if os.environ.get("QUORATE_SOAK") else 5
+WORKERS = 12
+
+
+@pytest.mark.timeout(900 if os.environ.get("QUORATE_SOAK") else 120)
+def test_a_coordinator_killed_under_load_loses_nothing(tmp_path: Path) -> None:
+    fleet = Fleet(WORKERS, seed=int(os.environ.get("QUORATE_SEED", "1")))
+    server = Child(tmp_path)
+    address = server.address()
+    create_run(address, barrier_min=WORKERS, heartbeat_timeout_s=30.0)
+    try:
+        for _ in range(KILLS):
+            goal = fleet.lowest() + 3
+            assert fleet.drive(address, lambda goal=goal: fleet.lowest() >= goal), "the fleet does not move"  # type: ignore[misc]
+            moment = time.monotonic() + fleet.rng.uniform(0.0, 0.1)
+            fleet.drive(address, lambda moment=moment: time.monotonic() >= moment)  # type: ignore[misc]
+            server.kill()
+            server = Child(tmp_path, port=address[1])
+        goal = fleet.lowest() + 3
+        assert fleet.drive(address, lambda: fleet.lowest() >= goal), "not everybody came back"
+        for worker in fleet.workers:
+            worker.resting = True
+        assert fleet.drive(address, lambda: all(worker.session.idle() for worker in fleet.workers), 20)
+    finally:
+        fleet.close()
+        server.kill()
+    entries = fleet.judge(tmp_path)
+    run = fold(KINDS, RUN, entries)
+    assert run is not None
+    assert run.head.term == KILLS + 1
+    assert [worker.session.incarnation for worker in fleet.workers] == [1] * WORKERS, "nobody had to begin again"
