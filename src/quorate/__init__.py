@@ -3,14 +3,103 @@
 core/      the machines, the fold and the host's logic: pure
 ports/     what the outside must provide
 stores/    journals, pulses and mailboxes: in memory, in SQLite
+wire/      what goes over a network: frames and messages
+trust/     keys, certificates, and the files that hold them
 hosts/     shells over the host's logic
+doors/     how the world gets in
 sdk/       what a training script imports
 sim/       the world in a seeded event heap, with faults and checkers
 testing/   the suites every store must pass
 bench/     what `quorate bench` measures
 cli/       the command line, one file per verb
+
+A training script needs no more than is here: ``quorate.connect``, ``quorate.connect_async`` and what they raise. Names
+are looked up when they are first used, because the core, the command line and the sidecar do not need them.
 """
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
 from quorate.version import __version__
 
-__all__ = ["__version__"]
+if TYPE_CHECKING:
+    from quorate.core.cluster.views import Passage
+    from quorate.core.errors import ConfigError, QuorateError
+    from quorate.sdk.aio import AsyncWorker
+    from quorate.sdk.connecting import connect, connect_async
+    from quorate.sdk.errors import (
+        AccessDenied,
+        BarrierAborted,
+        BarrierError,
+        BarrierTimeout,
+        Closed,
+        Draining,
+        Ended,
+        Forked,
+        GivenUp,
+        Rejected,
+        RolledBack,
+        RunClosed,
+        Setback,
+        SidecarFailed,
+        Stopped,
+        Superseded,
+        Unreachable,
+        WorkerError,
+    )
+    from quorate.sdk.mirror import Order
+    from quorate.sdk.worker import Worker
+
+_ERRORS = (
+    "AccessDenied", "BarrierAborted", "BarrierError", "BarrierTimeout", "Closed", "Draining", "Ended", "Forked",
+    "GivenUp", "Rejected", "RolledBack", "RunClosed", "Setback", "SidecarFailed", "Stopped", "Superseded",
+    "Unreachable", "WorkerError",
+)  # fmt: skip
+_LATER = dict.fromkeys(_ERRORS, "sdk.errors") | {
+    "AsyncWorker": "sdk.aio",
+    "ConfigError": "core.errors",
+    "Order": "sdk.mirror",
+    "Passage": "core.cluster.views",
+    "QuorateError": "core.errors",
+    "Worker": "sdk.worker",
+    "connect": "sdk.connecting",
+    "connect_async": "sdk.connecting",
+}
+
+__all__ = [
+    "AccessDenied",
+    "AsyncWorker",
+    "BarrierAborted",
+    "BarrierError",
+    "BarrierTimeout",
+    "Closed",
+    "ConfigError",
+    "Draining",
+    "Ended",
+    "Forked",
+    "GivenUp",
+    "Order",
+    "Passage",
+    "QuorateError",
+    "Rejected",
+    "RolledBack",
+    "RunClosed",
+    "Setback",
+    "SidecarFailed",
+    "Stopped",
+    "Superseded",
+    "Unreachable",
+    "Worker",
+    "WorkerError",
+    "__version__",
+    "connect",
+    "connect_async",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name in _LATER:
+        return getattr(import_module(f"quorate.{_LATER[name]}"), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

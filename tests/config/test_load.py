@@ -17,8 +17,8 @@ from hypothesis import strategies as st
 from quorate.config import ServerConfig, load_config, read_settings
 from quorate.config.load import known_fields, tables
 from quorate.core.errors import CATALOG, ConfigError, ConfigErrors
-from quorate.core.host import Limits
 from quorate.core.kinds import KINDS
+from quorate.core.limits import Limits
 from quorate.docs.fields import attribute_docs
 from quorate.docs.settings import settings_page, toml
 

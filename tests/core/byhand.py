@@ -15,8 +15,9 @@ from tests.core import tally
 from tests.core.scribe import RUN, created
 
 from quorate.core.codec import digest, encode
-from quorate.core.host import Host, Limits, Phase
+from quorate.core.host import Host, Phase
 from quorate.core.journal import Entry, RunCreated, decode_entry
+from quorate.core.limits import Limits
 from quorate.core.machine import Event, Signal
 from quorate.core.members import Answer, Cause
 from quorate.core.messages import Answered, Call, Hello, Sign, ToMember

@@ -16,8 +16,9 @@ from tests.core.byhand import Hand, Journal, sent
 from tests.core.scribe import RUN
 
 from quorate.core.errors import Refusal
-from quorate.core.host import Limits, Phase
+from quorate.core.host import Phase
 from quorate.core.journal import CommandRefused
+from quorate.core.limits import Limits
 from quorate.core.members import Accepted, Cause
 from quorate.core.messages import Answered
 from quorate.core.run import fold

@@ -13,8 +13,8 @@ from tests.core.scribe import RUN, created
 from quorate.core.batch import MAX_EVENTS
 from quorate.core.codec import encode
 from quorate.core.errors import Bug, Refusal
-from quorate.core.host import Limits
 from quorate.core.journal import ENVELOPE_BYTES, MAX_ENTRY_BYTES, CommandRefused, DutyDone
+from quorate.core.limits import Limits
 from quorate.core.machine import Duty, Event
 from quorate.core.members import Accepted, Cause
 from quorate.core.messages import Told

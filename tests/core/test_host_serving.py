@@ -13,8 +13,9 @@ from tests.core.scribe import RUN, bare_entry, created
 
 from quorate.core.codec import digest
 from quorate.core.errors import Bug, ConfigError
-from quorate.core.host import Host, Limits, Phase, pulse_key
+from quorate.core.host import Host, Phase, pulse_key
 from quorate.core.journal import STATE_DIGEST_EVERY, HostTook, RunCreated, chain_seed
+from quorate.core.limits import Limits
 from quorate.core.members import Accepted
 from quorate.core.messages import Declined, Hello, Moved, Told, Welcome
 from quorate.core.run import Kinds, Run, UnknownRules, fold

@@ -10,8 +10,9 @@ from tests.core.byhand import Hand, answers, call, count, entry_of, join, sheet,
 from tests.core.scribe import RUN
 
 from quorate.core.errors import CATALOG, Refusal
-from quorate.core.host import Limits, Phase
+from quorate.core.host import Phase
 from quorate.core.journal import CommandRefused, HostTook
+from quorate.core.limits import Limits
 from quorate.core.members import Accepted, Cause
 from quorate.core.messages import Answered, Moved, Told, Welcome
 from quorate.core.run import fold

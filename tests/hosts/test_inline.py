@@ -10,7 +10,7 @@ import pytest
 
 from quorate.bench.load import RUN, Crew
 from quorate.core.errors import ConfigError
-from quorate.core.host import Limits
+from quorate.core.limits import Limits
 from quorate.core.members import Accepted
 from quorate.core.messages import Answered, Told
 from quorate.hosts import InlineHost

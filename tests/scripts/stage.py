@@ -23,9 +23,9 @@ from tests.scripts import say
 from tests.scripts.world import RUN, World
 
 from quorate.core.codec import us
-from quorate.core.host import Limits
 from quorate.core.journal import RunCreated, decode_entry
 from quorate.core.kinds import KINDS
+from quorate.core.limits import Limits
 
 Verb = Callable[[list[str]], None]
 

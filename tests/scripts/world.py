@@ -16,9 +16,10 @@ from typing import Any
 from tests.scripts import say
 
 from quorate.core.codec import MICROSECONDS, digest
-from quorate.core.host import Host, Limits, Phase
+from quorate.core.host import Host, Phase
 from quorate.core.journal import RunCreated, decode_entry
 from quorate.core.kinds import KINDS
+from quorate.core.limits import Limits
 from quorate.core.messages import ToHost, ToMember
 from quorate.core.run import fold
 from quorate.core.shell import (

@@ -19,7 +19,7 @@ from rich.console import Console
 from quorate.core.codec import builtins
 from quorate.core.errors import QuorateError, Refused
 from quorate.core.kinds import KINDS
-from quorate.sdk.asking import TIMEOUT_S, Asker
+from quorate.sdk.asking import Asker
 from quorate.sdk.settings import URL
 
 COMPLETION_S: Final = 0.5

@@ -130,7 +130,7 @@ def open_source(path: Path) -> Source:
 def pick(source: Source, run: str | None) -> str:
     """The run that is meant: the named one, or the only one there is."""
     if run is not None:
-        if source.last(run) == 0 and run not in source.runs():
+        if source.last(run) == 0 and not source.read(run, 1, 1):  # reading also tells whether damage hides it
             raise UnknownRun(
                 f"there is no run {run!r} in {source.path} (there are: {', '.join(source.runs()) or 'none'})"
             )

@@ -82,9 +82,7 @@ def create(
 
 
 @app.command("list")
-def list_(
-    url: Url = URL, token: Token = "", ca: Ca = None, timeout: Timeout = TIMEOUT_S, json: Json = False
-) -> None:
+def list_(url: Url = URL, token: Token = "", ca: Ca = None, timeout: Timeout = TIMEOUT_S, json: Json = False) -> None:
     """The runs, each with what it is waiting for.
 
     Examples:

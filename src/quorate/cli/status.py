@@ -12,9 +12,7 @@ from quorate.cli.asking import URL, Ca, Json, Timeout, Token, Url, asking, plain
 from quorate.sdk.asking import TIMEOUT_S
 
 
-def status(
-    url: Url = URL, token: Token = "", ca: Ca = None, timeout: Timeout = TIMEOUT_S, json: Json = False
-) -> None:
+def status(url: Url = URL, token: Token = "", ca: Ca = None, timeout: Timeout = TIMEOUT_S, json: Json = False) -> None:
     """Who answers there, whether it serves, and what each of its runs is waiting for.
 
     Examples:

@@ -9,8 +9,8 @@ from msgspec import Meta
 
 from quorate.config.binding import is_loopback
 from quorate.core.codec import us
-from quorate.core.host import Limits
 from quorate.core.kinds import KINDS
+from quorate.core.limits import Limits
 from quorate.core.messages import MAX_MESSAGE_BYTES
 
 Seconds = Annotated[float, Meta(ge=0.001, le=31_536_000)]

@@ -6,6 +6,7 @@ run        the fold: decides each event once, for whoever writes and whoever rea
 snapshot   the fold so far, in pages named by digest
 host       when to decide, who serves, what to do when the world answers badly
 desk, batch, writer   the parts of a host: deciding, one entry, getting it written
+limits     what a host bounds, and how patient it is
 shell      the seam: what a shell reports, what a host asks
 messages   what members and hosts say to each other
 members    identity, incarnation, remembered answers

@@ -27,8 +27,6 @@ from collections import deque
 from enum import Enum
 from typing import Any, Final
 
-import msgspec
-
 from quorate.core.batch import Batch, Full
 from quorate.core.codec import digest
 from quorate.core.desk import Desk, Waiting
@@ -36,6 +34,7 @@ from quorate.core.detector import Detector
 from quorate.core.dice import SEED_BYTES
 from quorate.core.errors import Bug, ConfigError, QuorateError, Refusal
 from quorate.core.journal import NONCE_BYTES, STATE_DIGEST_EVERY, HostTook, chain_seed
+from quorate.core.limits import Limits
 from quorate.core.machine import Explanation
 from quorate.core.messages import Answered, Call, Declined, Hello, Moved, Sign, ToHost, ToMember
 from quorate.core.run import Decided, Kinds, Run, fold, readable
@@ -68,23 +67,6 @@ from quorate.core.shell import (
     Written,
 )
 from quorate.core.writer import Answer, Failed, Flight, Landed, Lost, Writer
-
-
-class Limits(msgspec.Struct, frozen=True):
-    max_waiting: int = 100_000
-    """Messages in the queue; the next is refused."""
-    snapshot_every: int = 1000
-    """Entries between two snapshots: what a restart folds at most."""
-    beat_us: int = 500_000
-    """How often a serving host shows that it is alive."""
-    takeover_us: int = 3_000_000
-    """A serving host silent for longer is replaced. Six beats."""
-    retry_us: int = 200_000
-    """Before an append that found no room is tried again."""
-    max_tries: int = 50
-    """Of one append, before the host stops and says so."""
-    slow_write_us: int = 1_000_000
-    """An append that takes longer is what the run is waiting for."""
 
 
 class Phase(Enum):

@@ -33,8 +33,8 @@ class Guest(Protocol):
 
     identity: Identity
     challenge: bytes
-    entered: set[tuple[str, str, int]]
-    """(run, member, incarnation) that may speak through it."""
+    entered: dict[tuple[str, str], int]
+    """(run, member) that may speak through it, and in which incarnation."""
 
     def send(self, message: Any) -> None: ...
 
@@ -60,7 +60,7 @@ class Service:
             self._say(guest, Declined(hello.member, hello.incarnation, "hello", refusal or _never()))
             return
         if hello.incarnation:
-            guest.entered.add((hello.run, hello.member, hello.incarnation))
+            guest.entered[hello.run, hello.member] = hello.incarnation
         self.server.receive(run, guest, hello)
 
     def call(self, guest: Guest, call: Call) -> None:
@@ -73,7 +73,7 @@ class Service:
 
     def sign(self, guest: Guest, sign: Sign) -> None:
         run = self.server.runs.get(sign.run)
-        if run is None or (self.tokens and not self._entered(guest, sign.run, sign.member)):
+        if run is None or (self.tokens and (sign.run, sign.member) not in guest.entered):
             refusal = self._no_run(sign.run) if run is None else _not_entered(sign.member)
             self._say(guest, Declined(sign.member, 0, "signal", refusal))
             return
@@ -84,7 +84,7 @@ class Service:
         if message.cause.seq or not isinstance(message.answer, Accepted):
             return
         member, incarnation = message.cause.member, message.cause.incarnation + 1
-        guest.entered.add((run, member, incarnation))
+        guest.entered[run, member] = incarnation
         served = self.server.runs.get(run)
         term = 0 if served is None or served.host.run is None else served.host.run.head.term
         guest.send(Granted(run, member, incarnation, self.authority.session_token(run, member, incarnation, term)))
@@ -102,7 +102,11 @@ class Service:
         return Refusal("unknown_run", why, "create it, or correct the name")
 
     def _check_hello(self, guest: Guest, hello: Hello) -> Refusal | None:
-        if not self.tokens or not hello.incarnation or self._entered(guest, hello.run, hello.member):
+        if (
+            not self.tokens
+            or not hello.incarnation
+            or guest.entered.get((hello.run, hello.member)) == hello.incarnation
+        ):
             return None
         checked = self.authority.check_session(hello.token, hello.run, hello.member, hello.incarnation)
         return checked if isinstance(checked, Refusal) else None
@@ -117,7 +121,7 @@ class Service:
             return Refusal("draining", "this server is about to stop", "join again in a moment")
         if cause.seq == 0:
             return self._check_join(guest, call, run)
-        if self.tokens and (call.run, cause.member, cause.incarnation) not in guest.entered:
+        if self.tokens and guest.entered.get((call.run, cause.member)) != cause.incarnation:
             return _not_entered(cause.member)
         return None
 
@@ -141,9 +145,6 @@ class Service:
             return None
         return Refusal("bad_token", "the signature does not show that the joiner holds its key", "sign the challenge")
 
-    def _entered(self, guest: Guest, run: str, member: str) -> bool:
-        return any(entered[:2] == (run, member) for entered in guest.entered)
-
     def _say(self, guest: Guest, message: ToMember) -> None:
         self.server.send(guest, message)
 
@@ -158,7 +159,7 @@ class Service:
             if not identity.role.allows(action) or (run and not identity.covers(run)):
                 why = f"a token for {identity.role.value}s of {identity.run!r} does not allow {what} of {run!r}"
                 raise Refused(Refusal("forbidden", why, "use a token with another role"))
-            return Replied(number, await answer(self, run, arguments))
+            return Replied(number, await answer(self, identity, run, arguments))
         except Refused as error:
             return Replied(number, None, error.refusal)
         except ConfigError as error:
@@ -172,21 +173,21 @@ class Service:
             raise Refused(self._no_run(run))
         return found
 
-    async def _status(self, _run: str, _arguments: dict[str, Any]) -> dict[str, Any]:
+    async def _status(self, _identity: Identity, _run: str, _arguments: dict[str, Any]) -> dict[str, Any]:
         server = self.server
         return {
             "version": __version__, "host": server.name, "address": server.address, "serving": server.serving,
             "draining": self.draining, "uptime_s": (now_us() - server.started_us) / 1e6, "runs": len(server.runs),
         }  # fmt: skip
 
-    async def _runs(self, _run: str, _arguments: dict[str, Any]) -> list[dict[str, Any]]:
-        return [await self._show(name, {}) for name in sorted(self.server.runs)]
+    async def _runs(self, identity: Identity, _run: str, _arguments: dict[str, Any]) -> list[dict[str, Any]]:
+        return [await self._show(identity, name, {}) for name in sorted(self.server.runs) if identity.covers(name)]
 
-    async def _show(self, run: str, _arguments: dict[str, Any]) -> dict[str, Any]:
+    async def _show(self, _identity: Identity, run: str, _arguments: dict[str, Any]) -> dict[str, Any]:
         explanation, overview = await self.served(run).explain()
         return {"run": run, "explanation": builtins(explanation), **builtins(overview or {})}
 
-    async def _create(self, run: str, arguments: dict[str, Any]) -> dict[str, Any]:
+    async def _create(self, _identity: Identity, run: str, arguments: dict[str, Any]) -> dict[str, Any]:
         kind = str(arguments.get("kind", "cluster"))
         config = arguments.get("config", {})
         if not isinstance(config, dict):
@@ -194,15 +195,15 @@ class Service:
         rules = self.server.kinds.newest(kind).rules
         config = msgspec.to_builtins(self.defaults.get(kind, {})) | config
         await self.server.create(RunCreated(run, kind, rules, config, label=str(arguments.get("label", ""))[:256]))
-        return await self._show(run, {})
+        return await self._show(_identity, run, {})
 
-    async def _stop(self, run: str, arguments: dict[str, Any]) -> dict[str, Any]:
+    async def _stop(self, _identity: Identity, run: str, arguments: dict[str, Any]) -> dict[str, Any]:
         return await self._command(run, RunStopped(str(arguments.get("reason", ""))[:256]))
 
-    async def _roll_back(self, run: str, arguments: dict[str, Any]) -> dict[str, Any]:
+    async def _roll_back(self, _identity: Identity, run: str, arguments: dict[str, Any]) -> dict[str, Any]:
         return await self._command(run, RunRolledBack(str(arguments.get("reason", ""))[:256]))
 
-    async def _order(self, run: str, arguments: dict[str, Any]) -> dict[str, Any]:
+    async def _order(self, _identity: Identity, run: str, arguments: dict[str, Any]) -> dict[str, Any]:
         try:
             order = msgspec.convert(arguments, _Order)
         except msgspec.ValidationError as error:
@@ -263,7 +264,7 @@ def _never() -> Refusal:
     return Refusal("bug", "a refusal without a reason", "report it")
 
 
-Question = Callable[[Service, str, dict[str, Any]], Awaitable[Any]]
+Question = Callable[[Service, Identity, str, dict[str, Any]], Awaitable[Any]]
 _QUESTIONS: dict[str, tuple[Action, Question]] = {
     "status": (Action.LOOK, Service._status),
     "runs": (Action.LOOK, Service._runs),

@@ -24,8 +24,7 @@ from quorate.version import __version__
 from quorate.wire.frames import FrameReader, FrameTooLarge, frame
 from quorate.wire.messages import CHALLENGE_BYTES, Ask, Goodbye, Greet, Greeted, agree, to_server
 
-IDLE_S: Final = 300.0
-"""A connection that says nothing for so long is closed: its members beat every few seconds."""
+HANDSHAKE_S: Final = 10.0
 
 
 class Connection(asyncio.Protocol):
@@ -43,7 +42,7 @@ class Connection(asyncio.Protocol):
         self.heard_us = now_us()
         self.identity = door.stranger
         self.challenge = secrets.token_bytes(CHALLENGE_BYTES)
-        self.entered: set[tuple[str, str, int]] = set()
+        self.entered: dict[tuple[str, str], int] = {}
         self.address = "?"
 
     # -- asyncio ----------------------------------------------------------------------------------------------------
@@ -173,8 +172,9 @@ class Connection(asyncio.Protocol):
         greet_s = self._door.limits.greet_timeout_s
         if not self._greeted and silent_s > greet_s:
             return Refusal("malformed", f"no greeting within {greet_s:g} s", "greet at once")
-        if silent_s > IDLE_S:
-            return Refusal("malformed", f"nothing was said for {IDLE_S:.0f} s", "beat, or connect again when needed")
+        idle_s = self._door.limits.idle_timeout_s
+        if silent_s > idle_s:
+            return Refusal("malformed", f"nothing was said for {idle_s:g} s", "beat, or connect again when needed")
         return None
 
 
@@ -192,7 +192,14 @@ class TcpDoor:
     async def open(self, host: str, port: int, tls: ssl.SSLContext | None = None) -> tuple[str, int]:
         """Listen. Port 0 takes a free one; returns what it is."""
         loop = asyncio.get_running_loop()
-        self._listener = await loop.create_server(lambda: Connection(self), host, port, ssl=tls, backlog=2048)
+        self._listener = await loop.create_server(
+            lambda: Connection(self),
+            host,
+            port,
+            ssl=tls,
+            backlog=2048,
+            ssl_handshake_timeout=HANDSHAKE_S if tls else None,
+        )
         self._patrol = loop.create_task(self._walk())
         bound = self._listener.sockets[0].getsockname()
         return str(bound[0]), int(bound[1])
@@ -213,7 +220,7 @@ class TcpDoor:
     async def _walk(self) -> None:
         """Half-open connections do not stay for ever."""
         while True:
-            await asyncio.sleep(min(self.limits.greet_timeout_s, IDLE_S) / 4)
+            await asyncio.sleep(min(self.limits.greet_timeout_s, self.limits.idle_timeout_s) / 4)
             at_us = now_us()
             for connection in list(self.connections):
                 refusal = connection.overdue(at_us)

@@ -20,6 +20,7 @@ MAX_TOGETHER = 256
 """Appends of different runs in one transaction."""
 
 Done = Callable[[shell.Report], None]
+Failed = Callable[[Exception], None]
 
 
 class Committer:
@@ -27,7 +28,7 @@ class Committer:
         self._journal = journal
         self._loop = loop
         self._writes: SimpleQueue[tuple[str, shell.Append, Done] | None] = SimpleQueue()
-        self._reads: SimpleQueue[tuple[Callable[[], Any], Callable[[Any], None]] | None] = SimpleQueue()
+        self._reads: SimpleQueue[tuple[Callable[[], Any], Callable[[Any], None], Failed] | None] = SimpleQueue()
         self._threads = [
             threading.Thread(target=self._write, name="quorate-writer", daemon=True),
             threading.Thread(target=self._read, name="quorate-reader", daemon=True),
@@ -38,9 +39,9 @@ class Committer:
     def append(self, run: str, wish: shell.Append, done: Done) -> None:
         self._writes.put((run, wish, done))
 
-    def later(self, work: Callable[[], Any], done: Callable[[Any], None]) -> None:
-        """Blocking work that is not an append, in order."""
-        self._reads.put((work, done))
+    def later(self, work: Callable[[], Any], done: Callable[[Any], None], failed: Failed | None = None) -> None:
+        """Blocking work that is not an append, in order. What it raises goes to ``failed``, or is raised in the loop."""
+        self._reads.put((work, done, failed or _raise))
 
     def close(self) -> None:
         """Everything handed in before is carried out first."""
@@ -68,8 +69,13 @@ class Committer:
 
     def _read(self) -> None:
         while (item := self._reads.get()) is not None:
-            work, done = item
-            self._back(done, work())
+            work, done, failed = item
+            try:
+                result = work()
+            except Exception as error:
+                self._back(failed, error)
+            else:
+                self._back(done, result)
 
     def _back(self, call: Callable[..., None], *args: Any) -> None:
         """Into the loop, unless it is gone: then nobody waits for it any more."""
@@ -79,3 +85,7 @@ class Committer:
     def _deliver(self, answers: list[tuple[Done, shell.Report]]) -> None:
         for done, report in answers:
             done(report)
+
+
+def _raise(error: Exception) -> None:
+    raise error

@@ -14,9 +14,10 @@ from typing import Any
 
 from quorate.core import shell
 from quorate.core.errors import Bug, QuorateError
-from quorate.core.host import Host, Limits, Phase
+from quorate.core.host import Host, Phase
 from quorate.core.journal import RunCreated
 from quorate.core.kinds import KINDS
+from quorate.core.limits import Limits
 from quorate.core.machine import Explanation
 from quorate.core.messages import ToHost, ToMember
 from quorate.core.run import Kinds

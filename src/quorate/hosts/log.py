@@ -18,6 +18,9 @@ class Log:
         self._stream = stream or sys.stderr
         self._said: dict[tuple[str, str], str] = {}
 
+    def tells(self, level: str) -> bool:
+        return LEVELS.index(level) >= self._least
+
     def debug(self, what: str, **facts: Any) -> None:
         self._write(0, what, facts)
 

@@ -17,20 +17,28 @@ from collections.abc import Callable
 from typing import Any, Protocol
 
 from quorate.core import shell
-from quorate.core.errors import Refusal, Refused
-from quorate.core.host import Host, Limits, Phase
+from quorate.core.codec import digest
+from quorate.core.errors import JournalError, Refusal, Refused
+from quorate.core.host import Host, Phase
 from quorate.core.journal import RunCreated
 from quorate.core.kinds import KINDS
+from quorate.core.limits import Limits
 from quorate.core.machine import Duty, Explanation
 from quorate.core.messages import ToHost, ToMember
 from quorate.core.run import Kinds, Run
 from quorate.hosts import carry
+from quorate.hosts.chronicle import Chronicle
 from quorate.hosts.committer import Committer
 from quorate.hosts.log import Log
 from quorate.ports import Journal
 
 LOCK_S = 0.2
 """How often a server that may not serve yet tries the lock, and looks for news of runs."""
+TELL_S = 1.0
+"""How often the log may tell what a run is waiting for."""
+TRIES = 10
+PAUSE_S = 0.01
+"""A run is mostly between two entries: look again a few times before it is made to answer."""
 
 
 class Peer(Protocol):
@@ -62,7 +70,7 @@ class ServedRun:
         self._timer: asyncio.TimerHandle | None = None
         self._timer_us = 0
         self._asked: list[asyncio.Future[Shown]] = []
-        self._stopped_said = False
+        self._flying: shell.Append | None = None
         self.loaded = asyncio.get_running_loop().create_future()
 
     def start(self) -> None:
@@ -82,10 +90,32 @@ class ServedRun:
         self.report(shell.Asked("people"))
         return await asked
 
+    async def brief(self) -> Explanation | None:
+        """What the run is waiting for, for less than ``explain`` costs; None if this host cannot say."""
+        for _ in range(TRIES):
+            if self.host.phase is not Phase.SERVING or self.host.desk is None:
+                return None
+            if self.host.quiet():
+                return self.host.desk.explain(now_us())
+            await asyncio.sleep(PAUSE_S)
+        return (await self.explain())[0]
+
     def do(self, actions: list[shell.Action]) -> None:
+        landed = self._landed()
         for action in actions:
             self._carry_out(action)
         self._arm()
+        if landed is not None and self.host.run is not None:
+            self.server.chronicle.committed(self.host.run, landed)
+
+    def _landed(self) -> bytes | None:
+        """The entry that was on its way, if it has just become part of the journal."""
+        flying, run = self._flying, self.host.run
+        if flying is None or run is None or run.head.n < flying.n:
+            return None
+        self._flying = None
+        ours = run.head.n == flying.n and run.head.digest == digest(flying.payload)
+        return flying.payload if ours else None
 
     def _carry_out(self, action: shell.Action) -> None:
         server = self.server
@@ -93,19 +123,22 @@ class ServedRun:
             case shell.Send(peer=peer, message=message):
                 server.send(peer, message)
             case shell.Append():
+                self._flying = action
                 server.append(self, action)
             case shell.Load():
                 server.committer.later(lambda: carry.load(server.journal, self.name), self._on_loaded)
             case shell.ReadEntry(n=n):
                 server.committer.later(lambda: carry.read_entry(server.journal, self.name, n), self.report)
             case shell.Save(snapshot=snapshot):
-                server.committer.later(lambda: carry.save(server.journal, self.name, snapshot), _nothing)
+                server.committer.later(
+                    lambda: carry.save(server.journal, self.name, snapshot), _nothing, self._not_saved
+                )
             case shell.Explained(explanation=explanation, overview=overview):
                 self._answer((explanation, overview))
             case shell.Perform(duty=duty):
                 server.perform(self, duty)
             case shell.Stop(code=code, why=why):
-                server.log.error("run stopped", run=self.name, code=code, why=why)
+                server.log.error("this host stops serving the run", run=self.name, code=code, why=why)
             case shell.Beat():
                 pass
 
@@ -117,6 +150,10 @@ class ServedRun:
         if not self.loaded.done():
             self.loaded.set_result(None)
 
+    def _not_saved(self, error: Exception) -> None:
+        """Nothing is lost: a restart folds more entries."""
+        self.server.log.warn("a snapshot could not be saved", run=self.name, why=str(error))
+
     def _answer(self, shown: Shown) -> None:
         asked, self._asked = self._asked, []
         for future in asked:
@@ -124,8 +161,9 @@ class ServedRun:
                 future.set_result(shown)
 
     def _arm(self) -> None:
-        """One timer, at the host's next wish."""
-        wake_us = self.host.wake_us()
+        """One timer, at the host's next wish. Not while another server holds the store: a follower's only wish is to
+        take over from a host that is silent, and a host without work is; the lock knows better."""
+        wake_us = self.host.wake_us() if self.server.serving else None
         if wake_us is None or (self._timer is not None and self._timer_us <= wake_us):
             return
         if self._timer is not None:
@@ -159,6 +197,7 @@ class Server:
         self.kinds = kinds
         self.limits = limits or Limits()
         self.log = log or Log()
+        self.chronicle = Chronicle(self.log, kinds)
         self.runs: dict[str, ServedRun] = {}
         self.serving = False
         self.started_us = now_us()
@@ -169,17 +208,21 @@ class Server:
         self._dirty: dict[Peer, None] = {}
         self._scheduled = False
         self._watch: asyncio.Task[None] | None = None
+        self._tell: asyncio.Task[None] | None = None
         self.duties: dict[str, Callable[[ServedRun, Duty], None]] = {}
 
     # -- life -------------------------------------------------------------------------------------------------------
 
     async def start(self) -> None:
-        """Read all runs, and serve them if the store lets us."""
+        """Read all runs, and serve them if the store lets us. Raises JournalError."""
         for name in await self._off_loop(self.journal.runs):
             await self._open(name)
-        self._try_lock()
-        if not self.serving:
+        if self._lock():
+            self._serve()
+        else:
             self._watch = asyncio.create_task(self._follow())
+        if self.log.tells("info"):
+            self._tell = asyncio.create_task(self._tell_waiting())
 
     async def settle(self) -> None:
         """Until nothing is under way: what was decided is written, and whoever waits for it is told."""
@@ -188,40 +231,65 @@ class Server:
         self._flush()
 
     async def close(self) -> None:
-        if self._watch is not None:
-            self._watch.cancel()
+        for task in (self._watch, self._tell):
+            if task is not None:
+                task.cancel()
         await asyncio.to_thread(self.committer.close)
 
-    def _try_lock(self) -> None:
+    def _lock(self) -> bool:
         lock = getattr(self.journal, "try_lock", None)
-        self.serving = lock is None or bool(lock())
-        if self.serving:
-            self.log.info("serving", host=self.name, address=self.address, runs=len(self.runs))
-            for run in self.runs.values():
-                run.report(shell.Take())
+        return lock is None or bool(lock())
+
+    def _serve(self) -> None:
+        self.serving = True
+        self.log.info("serving", host=self.name, address=self.address, runs=len(self.runs))
+        for run in self.runs.values():
+            run.report(shell.Take())
 
     async def _follow(self) -> None:
         """Another host serves: keep up with it, and be ready when it goes."""
-        self.log.info("following: another host holds the store", host=self.name)
+        holder = getattr(self.journal, "lock_holder", str)()
+        self.log.info("following: another server holds the store", host=self.name, process=holder or "?")
         while not self.serving:
             await asyncio.sleep(LOCK_S)
-            for name in await self._off_loop(self.journal.runs):
-                if name not in self.runs:
-                    await self._open(name)
-            for run in self.runs.values():
-                await self._catch_up(run)
-            self._try_lock()
+            try:
+                free = self._lock()
+                await self._catch_up()
+            except JournalError as error:
+                self.log.once("cannot follow", "", str(error), code=error.code)
+                continue
+            if free:
+                self.log.info("the other server is gone: taking over", host=self.name)
+                self._serve()
             self.flush_soon()
 
-    async def _catch_up(self, run: ServedRun) -> None:
+    async def _catch_up(self) -> None:
+        """What the other host wrote. After the lock was taken nobody else writes, so this is all there is."""
+        for name in await self._off_loop(self.journal.runs):
+            if name not in self.runs:
+                await self._open(name)
+        for run in self.runs.values():
+            while await self._read_on(run):
+                pass
+
+    async def _tell_waiting(self) -> None:
+        while True:
+            await asyncio.sleep(TELL_S)
+            for run in list(self.runs.values()):
+                explanation = await run.brief()
+                if explanation is not None:
+                    self.chronicle.waiting(run.name, explanation)
+
+    async def _read_on(self, run: ServedRun) -> bool:
         first = 1 if run.host.run is None else run.host.run.head.n + 1
         entries = await self._off_loop(lambda: self.journal.read(run.name, first))
         if entries:
             run.report(shell.Followed(first, entries))
+        return bool(entries) and run.host.run is not None and run.host.run.head.n >= first
 
     async def _off_loop(self, work: Callable[[], Any]) -> Any:
         done: asyncio.Future[Any] = self._loop.create_future()
-        self.committer.later(work, done.set_result)
+        self.committer.later(work, done.set_result, done.set_exception)
         return await done
 
     async def _open(self, name: str) -> ServedRun:
@@ -243,7 +311,9 @@ class Server:
         run.report(shell.Create(created))
         while run.host.phase is Phase.TAKING:
             await asyncio.sleep(0.0005)
-        self.log.info("run created", run=created.run, kind=created.kind)
+        if (stopped := run.host.stopped) is not None:
+            del self.runs[created.run]
+            raise Refused(Refusal(stopped.code, f"the run could not be written: {stopped.why}", "see the server's log"))
         return run
 
     # -- messages ---------------------------------------------------------------------------------------------------

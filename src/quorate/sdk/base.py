@@ -1,4 +1,4 @@
-"""What a worker is before anybody decides how it waits: its mirror, its page, its sidecar, and all that needs no waiting.
+"""What a worker is, however it waits: its mirror, its page, its sidecar, and all that needs no waiting.
 
 ``Worker`` blocks and ``AsyncWorker`` awaits; both stand on this.
 """
@@ -11,11 +11,11 @@ import secrets
 import time
 import weakref
 from collections.abc import Callable
-from typing import Any, Final
+from typing import Final
 
 from quorate.core.errors import ConfigError
 from quorate.sdk.drain import Drain
-from quorate.sdk.errors import Forked, SidecarFailed
+from quorate.sdk.errors import Closed, Forked, SidecarFailed, again
 from quorate.sdk.flows import MAX_COUNT, Flows
 from quorate.sdk.mirror import Mirror, Order
 from quorate.sdk.page import MAX_TASK, Page
@@ -40,14 +40,16 @@ class BaseWorker:
         self._pid = os.getpid()
         self._mirror = Mirror(settings, secrets.token_bytes(32))
         self._page = Page.create()
-        self._bell_read, self._bell_write = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
+        self._bell_read, self._bell_write = os.pipe()
+        os.set_blocking(self._bell_read, False)
+        os.set_blocking(self._bell_write, False)
         self._drain = Drain(self._ring)
         self._flows = Flows(self._mirror, self._page, self._drain, auto)
         self._on_order = on_order
         self._step, self._epoch, self._gpu = 0, 0, 0.0
         self._deaths: list[float] = []
         self._turns, self._still = -1, 0
-        self._closed = False
+        self._closed = self._released = False
         self._child = self._new_child()
         _alive.add(self)
 
@@ -97,6 +99,8 @@ class BaseWorker:
         go on while this does not is shown as stuck. ``barrier`` and all reports call it by themselves."""
         if os.getpid() != self._pid:
             raise self._forked()
+        if self._released:
+            raise again(self._mirror.ended or Closed(f"{self.member} is closed"))
         self._page.progress(amount)
 
     def report(
@@ -169,8 +173,8 @@ class BaseWorker:
         mirror.version += 1
 
     def _sidecar_stands_still(self) -> bool:
-        """Called when a wait of ``WATCH_S`` brought nothing. Judged by counting waits and not by the clock, because this
-        process may have been stopped as well."""
+        """Called when a wait of ``WATCH_S`` brought nothing. Judged by counting waits and not by the clock, because
+        this process may have been stopped as well."""
         turns = self._page.turns()
         self._still = self._still + 1 if turns == self._turns else 0
         self._turns = turns
@@ -204,6 +208,7 @@ class BaseWorker:
 
     def _release(self) -> None:
         """Everything this worker holds."""
+        self._released = True
         self._drain.remove()
         _alive.discard(self)
         self._page.close()
@@ -229,7 +234,3 @@ def reason_of(error: BaseException | None) -> str:
         return "done"
     text = f": {error}" if str(error) else ""
     return f"failed with {type(error).__name__}{text}"[:256]
-
-
-def settled_patience(**given: Any) -> dict[str, Any]:
-    return {name: value for name, value in given.items() if value is not ...}

@@ -7,6 +7,7 @@ secret goes through the socket, never on the command line.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import site
 import socket
@@ -55,10 +56,8 @@ class Child:
 
     def wait(self, timeout_s: float) -> None:
         """After it was told to go. One that does not is killed."""
-        try:
+        with contextlib.suppress(subprocess.TimeoutExpired):
             self._process.wait(timeout_s)
-        except subprocess.TimeoutExpired:
-            pass
         self.kill()
 
     def forget(self) -> None:

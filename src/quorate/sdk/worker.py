@@ -109,6 +109,9 @@ class Worker(BaseWorker):
 
     def _end(self) -> None:
         with self._news:
+            while self._reading:
+                self._ring()
+                self._news.wait()
             self._mirror.bye()
             self._flush(self._child)
             self._child.wait(self._mirror.settings.patience.leave_s)
@@ -120,19 +123,23 @@ class Worker(BaseWorker):
         self._check_process()
         try:
             with self._news:
-                self._take_in(0.0)
+                return self._drive(flow)
+        finally:
+            if not self._closed:
+                self._deliver()
+
+    def _drive(self, flow: Flow[T]) -> T:
+        self._take_in(0.0)
+        try:
+            while True:
                 until = next(flow)
-                while True:
-                    self._flush(self._child)
-                    self._wait(self._mirror.version, until)
-                    until = next(flow)
+                self._flush(self._child)
+                self._wait(self._mirror.version, until)
         except StopIteration as stop:
             result: T = stop.value
             return result
         finally:
             flow.close()
-            if not self._closed:
-                self._deliver()
 
     def _refresh(self) -> None:
         self._check_process()
@@ -152,7 +159,7 @@ class Worker(BaseWorker):
 
     def _take_in(self, wait_s: float) -> None:
         """Read what there is, waiting for it at most so long. Nothing to do if another thread reads."""
-        if self._reading or self._closed and self._mirror.finished:
+        if self._reading or self._released:
             return
         self._reading = True
         child, chunk, rang = self._child, None, False

@@ -6,9 +6,9 @@ from typing import Final
 
 import msgspec
 
-from quorate.core.host import Limits
 from quorate.core.journal import RunCreated
 from quorate.core.kinds import KINDS
+from quorate.core.limits import Limits
 from quorate.sim.checkers import Checkers, Ending, Violation, cluster_checkers
 from quorate.sim.checkers.progress import MOVES_ON_S
 from quorate.sim.faults import Faults

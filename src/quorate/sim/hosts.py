@@ -9,8 +9,9 @@ from __future__ import annotations
 from typing import Any
 
 from quorate.core import shell
-from quorate.core.host import Host, Limits, Phase
+from quorate.core.host import Host, Phase
 from quorate.core.journal import RunCreated
+from quorate.core.limits import Limits
 from quorate.core.messages import Call, Hello, Sign
 from quorate.core.run import Kinds
 from quorate.sim.checkers import Checkers

@@ -16,6 +16,7 @@ wal.py          commits that SQLite would drop silently
 faults.py       what SQLite's error codes mean
 locate.py       where in the file a damaged row is
 salvage.py      what is left of a damaged journal
+leaves.py       rows straight from the pages of a database
 rebuild.py      a new journal from that
 """
 

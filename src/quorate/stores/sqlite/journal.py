@@ -159,6 +159,8 @@ class SqliteJournal:
     def verify(self, run: str | None = None) -> None:
         """What reading entries does not show: the files of all segments to their ends, and SQLite's own structure.
         Takes time in proportion to the size. Raises JournalCorrupt."""
+        if (lost := self._database.lost) is not None:
+            raise JournalCorrupt(run or "", 0, lost.offset, lost.what, log_of(self._database.path).name)
         for each in self.runs() if run is None else [run]:
             self._segments.check_files(each)
         offset, said = examine(self._database.path)

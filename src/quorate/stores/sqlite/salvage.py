@@ -1,7 +1,8 @@
 """What is left of a damaged journal, row by row and file by file.
 
 Works on a flattened copy: the database with its log played into it, also behind the damage, since later versions of a
-page are usually whole. Nothing of that is believed except rows and records whose seal fits. The original is only read.
+page are usually whole. Entries are read from its pages without SQLite (see ``leaves``). Nothing of all that is believed
+except rows and records whose seal fits. The original is only read.
 
 To a store an entry is bytes, so what names the run of a row whose run's own row is damaged is given by the caller.
 """
@@ -24,6 +25,7 @@ from quorate.stores.seal import seal
 from quorate.stores.sqlite.faults import FAULTS
 from quorate.stores.sqlite.heads import Head
 from quorate.stores.sqlite.journal import SqliteJournal
+from quorate.stores.sqlite.leaves import leaf_rows
 from quorate.stores.sqlite.schema import JOURNAL
 from quorate.stores.sqlite.wal import read_log
 
@@ -56,10 +58,11 @@ class FoundRun:
 
     def __init__(self, name: str) -> None:
         self.name = name
-        self.ids: list[int] = []
         self.began = 1
         self.last = 0
         self.segments: list[FoundSegment] = []
+        self.hot: dict[int, bytes] = {}
+        """Good entries that are in the database."""
 
 
 class Salvage:
@@ -68,13 +71,15 @@ class Salvage:
     def __init__(self, directory: Path, run_of: Callable[[bytes], str | None]) -> None:
         self._folder = TemporaryDirectory(prefix="salvage-", dir=directory)
         self._connection: sqlite3.Connection | None = None
+        self._names: dict[int, str] = {}
         self.runs: dict[str, FoundRun] = {}
         try:
             image = _flatten(directory / JOURNAL.file_name, Path(self._folder.name) / JOURNAL.file_name)
             with suppress(*FAULTS):
                 self._connection = sqlite3.connect(image.as_uri() + "?immutable=1", uri=True)
                 self._connection.text_factory = bytes
-            self._find_runs(run_of)
+            self._find_heads()
+            self._find_entries(image.read_bytes(), run_of)
             self._find_segments(directory)
         except BaseException:
             self.close()
@@ -88,14 +93,8 @@ class Salvage:
     def entry(self, run: str, n: int) -> bytes | None:
         """The entry if its bytes are those that were appended."""
         found = self.runs[run]
-        for archived in found.segments:
-            if n in archived.payloads:
-                return archived.payloads[n]
-        for known in found.ids:
-            for sealed, payload in self._rows("SELECT seal, payload FROM entries WHERE run = ? AND n = ?", known, n):
-                if isinstance(payload, bytes) and sealed == seal(b"entry", run.encode(), n, payload):
-                    return payload
-        return None
+        archived = next((each for each in found.segments if n in each.payloads), None)
+        return archived.payloads[n] if archived else found.hot.get(n)
 
     def snapshot(self, run: str) -> Saved | None:
         with suppress(QuorateError, *FAULTS), closing(SqliteJournal(self._folder.name, read_only=True)) as journal:
@@ -122,16 +121,26 @@ class Salvage:
             with suppress(*FAULTS):
                 yield from self._connection.execute(statement, values)
 
-    def _find_runs(self, run_of: Callable[[bytes], str | None]) -> None:
-        for known in self._ids():
-            head = self._head(known)
-            name = head.run if head else self._name(known, run_of)
-            if name is not None:
-                found = self.runs.setdefault(name, FoundRun(name))
-                found.ids.append(known)
-                beyond = [n for (n,) in self._rows("SELECT max(n) FROM entries WHERE run = ?", known) if n]
-                found.last = max(found.last, head.last if head else 0, *beyond, 0)
-                found.began = max(found.began, *(gone + 1 for gone in self._gone(known, name)), 1)
+    def _find_heads(self) -> None:
+        for row in self._rows("SELECT id, name, last, hot, saved, seal FROM runs"):
+            match row:
+                case int(known), bytes(name), int(last), int(hot), int(saved), bytes(sealed):
+                    head = Head(known, name, last, hot, saved)
+                    if sealed == head.seal():
+                        self._names[known] = head.run
+                        found = self.runs.setdefault(head.run, FoundRun(head.run))
+                        found.last = max(found.last, last)
+                        found.began = max(found.began, *(gone + 1 for gone in self._gone(known, head.run)), 1)
+
+    def _find_entries(self, image: bytes, run_of: Callable[[bytes], str | None]) -> None:
+        for row in leaf_rows(image):
+            match row:
+                case [int(known), int(n), bytes(sealed), bytes(payload)]:
+                    name = self._names.get(known) or run_of(payload)
+                    if name and sealed == seal(b"entry", name.encode(), n, payload):
+                        found = self.runs.setdefault(name, FoundRun(name))
+                        found.hot[n] = payload
+                        found.last = max(found.last, n)
 
     def _gone(self, known: int, name: str) -> Iterator[int]:
         """The last entries of segments that retention has deleted."""
@@ -140,35 +149,6 @@ class Salvage:
             readable = all(isinstance(field, int | bytes) for field in fields)
             if readable and sealed == seal(b"segment", name.encode(), *fields) and not fields[4]:
                 yield fields[2]
-
-    def _ids(self) -> list[int]:
-        """Ids of runs, from their own rows and from the rows of entries."""
-        ids = {known for (known,) in self._rows("SELECT id FROM runs") if isinstance(known, int)}
-        before: int = 0
-        while below := [
-            known for (known,) in self._rows("SELECT min(run) FROM entries WHERE run > ?", before) if known
-        ]:
-            before = below[0]
-            ids.add(before)
-        return sorted(ids)
-
-    def _head(self, known: int) -> Head | None:
-        for row in self._rows("SELECT name, last, hot, saved, seal FROM runs WHERE id = ?", known):
-            match row:
-                case bytes(name), int(last), int(hot), int(saved), bytes(sealed):
-                    head = Head(known, name, last, hot, saved)
-                    if sealed == head.seal():
-                        return head
-        return None
-
-    def _name(self, known: int, run_of: Callable[[bytes], str | None]) -> str | None:
-        """By what an entry says, if the seal of that entry agrees."""
-        for n, sealed, payload in self._rows("SELECT n, seal, payload FROM entries WHERE run = ? LIMIT 50", known):
-            if isinstance(payload, bytes) and isinstance(n, int):
-                name = run_of(payload)
-                if name is not None and sealed == seal(b"entry", name.encode(), n, payload):
-                    return name
-        return None
 
     def _find_segments(self, directory: Path) -> None:
         for file in sorted((directory / "segments").rglob("*.qseg")):
