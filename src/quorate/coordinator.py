@@ -56,8 +56,13 @@ class Running:
     async def drain(self) -> None:
         """Take no new members, finish what is under way, tell everybody, and go."""
         self.service.draining = True
+        self.door.hush()
         refusal = Refusal("draining", "this server stops", "connect again in a while; nothing is lost")
-        await asyncio.wait_for(self.server.settle(), self._drain_s)
+        try:
+            await asyncio.wait_for(self.server.settle(), self._drain_s)
+        except TimeoutError:
+            why = f"what is under way is not written within {self._drain_s:g} s (host.drain_s)"
+            self.server.log.warn("drained in part", why=why)
         await self.door.close(refusal)
         await self.server.close()
 
@@ -81,10 +86,13 @@ async def open_coordinator(config: ServerConfig, log: Log | None = None) -> Asyn
         url = listen.advertise or f"{scheme}://{f'[{host}]' if ':' in host else host}:{port}"
         server.address = url
         await server.start()
+        await door.listen()
         running = Running(server, service, door, url, config.host.drain_s)
         yield running
         await running.drain()
     finally:
+        door.hush()
+        await server.close()
         journal.close()
 
 

@@ -281,6 +281,7 @@ def test_a_malformed_signal_is_declined_by_name_and_changes_nothing(kind: str, k
     for signal in bad:
         (declined,) = sign(hand, signal)
         assert isinstance(declined, Declined), signal
+        assert (declined.member, declined.incarnation, declined.topic) == ("", 0, "signal")
         assert declined.refusal.code == "malformed"
         assert len(declined.refusal.why) < 2 * MAX_WHY + 100
     assert run_of(hand).snapshot().root == before
@@ -296,7 +297,10 @@ def test_any_signals_that_fit_their_types_are_taken_or_declined_by_name(kind: st
             before = run_of(hand).snapshot().root
             for message in sign(hand, signal):
                 assert isinstance(message, Declined | Told)
-                if isinstance(message, Declined):
+                if isinstance(message, Told):
+                    assert not isinstance(message.value, Refusal)
+                else:
+                    assert (message.member, message.incarnation) == (signal.member, signal.incarnation)
                     assert message.refusal.code in CATALOG
                     assert run_of(hand).snapshot().root == before
 

@@ -152,6 +152,30 @@ def test_a_command_out_of_sequence_is_refused_and_not_remembered(cause: Cause, c
     assert answers(hand.land()) == [Accepted(3, {"total": 1})]
 
 
+def test_a_command_that_was_answered_gets_that_answer_even_if_its_repeat_cannot_be_read() -> None:
+    hand = tallying("a")
+    hand.call("a", *count("a", 1))
+    (answer,) = answers(hand.land())
+    assert isinstance(answer, Accepted)
+    garbled = byhand.call(Cause("a", 1, 1), ["no-such-event"])
+    assert answers(hand.report(byhand.Received("a", garbled))) == [answer]
+    assert hand.take_out(Append) == []
+
+
+def test_a_refusal_for_which_an_entry_has_no_room_is_remembered_in_the_next() -> None:
+    hand = tallying("a", "b", goal=100_000)
+    hand.call("a", *count("a", 1))
+    for seq in range(2, MAX_EVENTS + 2):
+        hand.call("a", *count("a", seq))
+    hand.call("b", *count("b", 1, 6))
+    hand.land()
+    hand.land()
+    assert len(written(hand)) == MAX_EVENTS
+    (refusal,) = answers(hand.land())
+    assert isinstance(refusal, Refusal)
+    assert written(hand) == [CommandRefused(refusal)]
+
+
 def test_a_refused_join_is_not_remembered_and_may_be_tried_again() -> None:
     hand = tallying("a")
     hand.order(tally.Ended("enough"))
@@ -187,6 +211,7 @@ def test_signals_that_were_not_consumed_by_a_written_entry_are_kept() -> None:
     hand.actions.append(append)
     hand.land()
     assert desk.collector.nodded == {}  # type: ignore[attr-defined]
+    assert not desk.unsettled
     assert written(hand) == [tally.Agreed(1, ["a", "b"])]
 
 

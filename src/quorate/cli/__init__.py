@@ -6,8 +6,10 @@ import sys
 
 import typer
 from rich.console import Console
+from rich.text import Text
 
-from quorate.cli import bench, demo, journal, sim
+from quorate.cli import bench, ca, config, demo, explain, journal, run, serve, sim, status, token, top
+from quorate.cli.asking import plain, reason
 from quorate.core.errors import CATALOG, QuorateError
 from quorate.version import __version__
 
@@ -18,7 +20,15 @@ app = typer.Typer(
     rich_markup_mode="markdown",
     pretty_exceptions_enable=False,
 )
+app.command("serve")(serve.serve)
+app.command("status")(status.status)
+app.command("explain")(explain.explain)
+app.command("top")(top.top)
+app.add_typer(run.app, name="run")
 app.add_typer(journal.app, name="journal")
+app.add_typer(config.app, name="config")
+app.add_typer(token.app, name="token")
+app.add_typer(ca.app, name="ca")
 app.command("sim")(sim.sim)
 app.command("bench")(bench.bench)
 app.command("demo")(demo.demo)
@@ -40,9 +50,20 @@ def _quorate(
 
 
 def main() -> None:
-    """Errors of ours become one line that says what is wrong, and the exit code the catalog gives them."""
+    """Errors of ours become a line that says what is wrong and one that says what to do, and the exit code the catalog
+    gives them."""
     try:
         app()
     except QuorateError as error:
-        Console(stderr=True).print(f"[red]error:[/] {error.code}: {error}", highlight=False)
-        sys.exit(CATALOG[error.code].exit)
+        why, fix = reason(error)
+        console = Console(stderr=True, highlight=False, soft_wrap=True)
+        console.print(Text("error: ", style="red"), Text(f"{error.code}: {_lines(why)}"), sep="")
+        if fix:
+            console.print(Text("what to do: ", style="green"), Text(_lines(fix)), sep="")
+        known = CATALOG.get(error.code)
+        sys.exit(1 if known is None else known.exit)
+
+
+def _lines(text: str) -> str:
+    """As it is, line by line, but nothing that a terminal would obey: some of it came from a server."""
+    return "\n".join(plain(line) for line in text.split("\n"))

@@ -1,7 +1,7 @@
 """What the verbs that ask a coordinator have in common: where it is, who asks, how the answer is printed.
 
-With ``--json`` the last line printed is one object: ``command``, ``ok``, and ``value`` or, if it did not work, ``error``
-with ``code``, ``why`` and ``fix``. The exit code is that of the error's code in the catalog, with ``--json`` or without.
+With ``--json`` the last line printed is one object: ``command``, ``ok``, and ``value``; or, if it did not work,
+``error`` with ``code``, ``why`` and ``fix``. The exit code is that of the error's code in the catalog, in either case.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from quorate.core.codec import builtins
 from quorate.core.errors import QuorateError, Refused
 from quorate.core.kinds import KINDS
 from quorate.sdk.asking import Asker
-from quorate.sdk.settings import URL
+from quorate.sdk.settings import URL as URL
 
 COMPLETION_S: Final = 0.5
 """Somebody has pressed the tab key and waits."""
@@ -43,7 +43,7 @@ def complete_kinds(incomplete: str) -> list[str]:
 RunName = Annotated[str, typer.Argument(help="The run.", metavar="RUN", autocompletion=complete_runs)]
 Url = Annotated[str, typer.Argument(envvar="QUORATE_URL", help="The coordinator: tcp://HOST:PORT, or tcps:// for TLS.")]
 Token = Annotated[
-    str, typer.Option(envvar="QUORATE_TOKEN", help="Who asks. Others on this machine can see options: better set ...")
+    str, typer.Option(envvar="QUORATE_TOKEN", help="Who asks. Better in the environment: others can see options.")
 ]
 Ca = Annotated[Path | None, typer.Option("--ca", envvar="QUORATE_CA", help="With tcps://: the authority to believe.")]
 Timeout = Annotated[float, typer.Option("--timeout", min=0.1, max=3600, help="Seconds to wait for the answer.")]

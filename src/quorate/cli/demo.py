@@ -19,7 +19,7 @@ def demo(
     kind: str = typer.Argument("cluster", help="Which kind of run: cluster."),
     json: bool = typer.Option(False, "--json", help="Print one JSON object at the end."),
 ) -> None:
-    """Eight workers meet at 200 barriers; one dies, one comes late, the coordinator is killed with -9, twice.
+    """Eight workers meet at 200 barriers; one is killed, one joins late, the coordinator is killed with -9 and restarted.
 
     Exit code 0 only if everything it claims held.
 

@@ -154,10 +154,4 @@ class Desk:
         return self.collector.explain(self.run.machine, now_us)
 
     def overview(self, now_us: int) -> dict[str, Any]:
-        head = self.run.head
-        about = {
-            "run": head.run, "kind": head.kind, "rules": head.rules, "label": head.label, "entry": head.n,
-            "at_us": head.at_us, "term": head.term, "host": head.host, "address": head.address,
-            "duties": len(self.run.duties),
-        }  # fmt: skip
-        return about | self.collector.overview(self.run.machine, now_us)
+        return self.run.about() | self.collector.overview(self.run.machine, now_us)

@@ -269,6 +269,15 @@ class Run:
         self.head.at_us = entry.at_us
         self.head.digest = digest(payload)
 
+    def about(self) -> dict[str, Any]:
+        """For people, in plain values: what there is to say of a run of any kind."""
+        head = self.head
+        return {
+            "run": head.run, "kind": head.kind, "rules": head.rules, "label": head.label, "entry": head.n,
+            "at_us": head.at_us, "term": head.term, "host": head.host, "address": head.address,
+            "duties": len(self.duties),
+        }  # fmt: skip
+
     # -- snapshots --------------------------------------------------------------------------------------------------
 
     def snapshot(self) -> Snapshot:

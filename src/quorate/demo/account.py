@@ -6,7 +6,7 @@ import msgspec
 
 from quorate.core.cluster import KIND
 from quorate.core.cluster.events import BarrierAborted, BarrierReleased, WorkerLeft, WorkerLost, WorkerRegistered
-from quorate.core.journal import CommandRefused, HostTook, decode_entry, recorded_decoder
+from quorate.core.journal import HostTook, decode_entry, recorded_decoder
 
 
 class Account(msgspec.Struct):
@@ -22,7 +22,8 @@ class Account(msgspec.Struct):
     ended: dict[str, str] = {}
     waits_us: dict[str, list[int]] = {}
     last_to_come: dict[str, int] = {}
-    commands: set[tuple[str, int, int]] = set()
+    passages: set[tuple[str, int, int]] = set()
+    """(worker, generation, step) of every release."""
 
     def straggler(self) -> str:
         """Who was last to arrive most often."""
@@ -35,10 +36,8 @@ def read_account(journal: list[bytes], run: str) -> Account:
     seats: list[str] = [""]
     settled: set[tuple[str, int]] = set()
     for n, payload in enumerate(journal, start=1):
-        for cause, event in decoder.decode(decode_entry(payload, run, n).events):
+        for _, event in decoder.decode(decode_entry(payload, run, n).events):
             account.events += 1
-            if cause is not None and not isinstance(event, CommandRefused):
-                account.commands.add((cause.member, cause.incarnation, cause.seq))
             match event:
                 case HostTook():
                     account.terms += 1
@@ -63,5 +62,6 @@ def _released(account: Account, event: BarrierReleased, seats: list[str]) -> Non
     account.released += 1
     for seat, wait_us in zip(event.seats, event.waits_us, strict=True):
         account.waits_us.setdefault(seats[seat], []).append(wait_us)
+        account.passages.add((seats[seat], event.generation, event.step))
     last = seats[event.seats[-1]]
     account.last_to_come[last] = account.last_to_come.get(last, 0) + 1

@@ -1,42 +1,38 @@
 """A fleet that meets at two hundred barriers while its coordinator is killed.
 
-The coordinator is a process of its own on a SQLite journal; eight workers talk to it through pipes, each with the
-session logic of the SDK. On the way one worker dies, one joins late, one is slow, and the coordinator is killed with
--9 twice and started again. At the end everything that any worker was told is looked up in the journal.
+A coordinator and eight workers, each a process of its own. On the way one worker is killed, one joins late, one is
+slow, and the coordinator is killed with -9 and started again. At the end whatever any worker was told is looked up in the
+journal.
 """
 
 from __future__ import annotations
 
-import random
+import contextlib
+import json
+import os
 import select
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import IO
 
-import msgspec
-
-from quorate.core.cluster.events import WorkerIdle, WorkerReady
 from quorate.core.kinds import KINDS
-from quorate.core.members import Accepted, Cause
-from quorate.core.messages import Answered, ToMember
 from quorate.core.run import fold
 from quorate.demo.account import Account, read_account
-from quorate.demo.pipe import Receiver, Sender
 from quorate.report import Measurement, Report
-from quorate.sdk import Session, Stage
+from quorate.sdk.asking import Asker
 from quorate.stores import SqliteJournal
 
 RUN = "demo"
-BARRIER = "step"
 WORKERS = 8
 BARRIERS = 200
-KILLS = (60, 130)
+KILL_AT = 110
 DIES_AT, DIES = 30, "worker-3"
-LATE_AT, LATE = 90, "worker-late"
-SLOW = "worker-7"
+LATE_AT, LATE = 70, "worker-late"
+SLOW, SLOW_MS, WORK_MS = "worker-7", 12.0, 2.0
 CONFIG = {
     "heartbeat_interval_s": 0.25,
     "heartbeat_timeout_s": 1.5,
@@ -44,7 +40,8 @@ CONFIG = {
     "barrier_deadline_s": 20.0,
 }
 GIVE_UP_S = 55.0
-TAKES_PART = ("Idle", "LoadingData", "Training", "Checkpointing")
+
+Say = Callable[[str, int], None]
 
 
 class Coordinator:
@@ -52,178 +49,181 @@ class Coordinator:
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
+        self.port = 0
         self.kills = 0
         self.start()
 
+    @property
+    def url(self) -> str:
+        return f"tcp://127.0.0.1:{self.port}"
+
     def start(self) -> None:
-        module = [sys.executable, "-m", "quorate.demo.coordinator"]
-        arguments = [str(self._folder), RUN, msgspec.json.encode(CONFIG).decode()]
-        self._process = subprocess.Popen(  # noqa: S603 - ourselves, with arguments of our own
-            [*module, *arguments], stdin=subprocess.PIPE, stdout=subprocess.PIPE, bufsize=0
-        )
-        if self._process.stdin is None or self._process.stdout is None:
-            raise RuntimeError("a process started with pipes has none")
-        self.sender = Sender(self._process.stdin.fileno())
-        self.stdout = self._process.stdout
-        self.receiver = Receiver(self.stdout.fileno(), ToMember)
+        ready = self._folder / f"ready-{self.kills}"
+        options = ["--folder", str(self._folder), "--port", str(self.port), "--log-level", "error"]
+        command = [sys.executable, "-m", "quorate", "serve", *options, "--ready-file", str(ready)]
+        self._process = subprocess.Popen(command, stdout=subprocess.DEVNULL)  # noqa: S603 - ourselves
+        deadline = time.monotonic() + 20
+        while not ready.exists():
+            if self._process.poll() is not None or time.monotonic() > deadline:
+                raise RuntimeError("the coordinator did not start")
+            time.sleep(0.005)
+        self.port = int(str(json.loads(ready.read_text())["url"]).rpartition(":")[2])
 
     def kill(self) -> None:
         self._process.kill()
-        self._close()
+        self._process.wait()
         self.kills += 1
 
-    def stop(self) -> None:
-        """End of input: it leaves by itself."""
-        if self._process.stdin is not None:
-            self._process.stdin.close()
-        self._process.wait(timeout=10)
-        self.stdout.close()
-
-    def _close(self) -> None:
-        self._process.wait()
-        for stream in (self._process.stdin, self._process.stdout):
-            if stream is not None:
-                stream.close()
+    def stop(self) -> int:
+        """SIGTERM: it drains and leaves by itself."""
+        self._process.terminate()
+        return self._process.wait(timeout=20)
 
 
 class DemoWorker:
-    def __init__(self, name: str) -> None:
+    """A worker's process, and what it says."""
+
+    def __init__(self, url: str, name: str) -> None:
         self.name = name
-        self.session = Session(RUN, name, random.randbytes(32), retry_us=200_000)  # noqa: S311 - a demonstration
-        self.passed = 0
-        self.work_s = 0.008 if name == SLOW else 0.001
-        self._part = False
-        self._step = 0
-        self._done_at: float | None = None
-        self.session.connect(_now_us())
+        self.passed: list[tuple[int, int]] = []
+        work_ms = SLOW_MS if name == SLOW else WORK_MS
+        arguments = [url, RUN, name, str(BARRIERS), str(work_ms)]
+        command = [sys.executable, "-m", "quorate.demo.worker", *arguments]
+        self.process = subprocess.Popen(command, stdout=subprocess.PIPE)  # noqa: S603 - ourselves
+        if self.process.stdout is None:
+            raise RuntimeError("a process started with a pipe has none")
+        self.stdout: IO[bytes] = self.process.stdout
+        os.set_blocking(self.stdout.fileno(), False)
+        self._kept = b""
 
-    def act(self) -> None:
-        session = self.session
-        while session.notes:
-            note = session.notes.popleft()
-            if note.what == "joined":
-                session.wish(WorkerReady)
-            elif note.what == "passed":
-                self.passed += 1
-                self._begin(note.value.step + 1)
-            elif note.what in ("aborted", "refused", "lost"):
-                self._part = False
-        standing = session.standing
-        if standing is not None and not self._part and session.stage is Stage.JOINED:
-            if standing.state in TAKES_PART:
-                self._part = True
-                self._begin(standing.barriers.get(BARRIER, (0, -1))[1] + 1)
-            elif standing.state == "Recovering" and session.idle():
-                session.wish(WorkerIdle)
-        if self._done_at is not None and time.monotonic() >= self._done_at:
-            self._done_at = None
-            session.arrive(BARRIER, self._step, _now_us())
-        session.tick(_now_us())
+    def read(self) -> bool:
+        """False when it has no more to say."""
+        chunk = self.stdout.read(65536)
+        if chunk is None:
+            return True
+        *lines, self._kept = (self._kept + chunk).split(b"\n")
+        for line in lines:
+            told = json.loads(line)
+            self.passed.append((told["generation"], told["step"]))
+        return bool(chunk)
 
-    def _begin(self, step: int) -> None:
-        """Train for a moment, then stand at the barrier."""
-        self._step = step
-        self._done_at = time.monotonic() + self.work_s
+    def kill(self) -> None:
+        self.process.kill()
+        self.process.wait()
 
 
-class Stage200:
-    """The story: who is there, what is done to them, and what they were told."""
+class Story:
+    """Who is there, what is done to them, and what they were told."""
 
-    def __init__(self, folder: Path, say: Callable[[str, int], None]) -> None:
-        self.coordinator = Coordinator(folder)
-        self.workers = [DemoWorker(f"worker-{i}") for i in range(WORKERS)]
-        self.told: dict[Cause, Accepted] = {}
-        self.recovered_s: list[float] = []
+    def __init__(self, coordinator: Coordinator, say: Say) -> None:
+        self.coordinator = coordinator
+        self.workers = [DemoWorker(coordinator.url, f"worker-{i}") for i in range(WORKERS)]
+        self.everybody = list(self.workers)
+        self.recovered_s = 0.0
         self._say = say
-        self._kills = list(KILLS)
         self._killed_at: float | None = None
         self._late = False
 
-    def play(self) -> int:
-        """Until everybody has seen the last barrier. Returns how many were passed."""
+    def play(self) -> None:
+        """Until everybody has passed the last barrier and gone home."""
         began = time.monotonic()
         top = 0
-        while top < BARRIERS:
+        while self.workers:
             if time.monotonic() - began > GIVE_UP_S:
                 raise TimeoutError(f"only {top} of {BARRIERS} barriers in {GIVE_UP_S:.0f} s")
-            self._talk()
-            step = max((worker.passed for worker in self.workers), default=0)
-            if step > top and self._killed_at is not None:
-                self.recovered_s.append(time.monotonic() - self._killed_at)
+            by_fd = {worker.stdout.fileno(): worker for worker in self.workers}
+            readable, _, _ = select.select(list(by_fd), [], [], 0.05)
+            for fd in readable:
+                if not by_fd[fd].read():
+                    self.workers.remove(by_fd[fd])
+            passed = max((len(worker.passed) for worker in self.everybody), default=0)
+            if passed > top and self._killed_at is not None:
+                self.recovered_s = time.monotonic() - self._killed_at
                 self._killed_at = None
-            top = max(top, step)
+            top = max(top, passed)
             self._misfortune(top)
-        self.coordinator.stop()
-        return top
-
-    def _talk(self) -> None:
-        out = []
-        for worker in self.workers:
-            worker.act()
-            out += [(worker.name, message) for message in worker.session.take()]
-        if out:
-            self.coordinator.sender.send(out)
-        readable, _, _ = select.select([self.coordinator.stdout], [], [], 0.002)
-        by_name = {worker.name: worker for worker in self.workers}
-        for name, message in self.coordinator.receiver.receive() if readable else ():
-            if isinstance(message, Answered) and isinstance(message.answer, Accepted):
-                self.told[message.cause] = message.answer
-            if name in by_name:
-                by_name[name].session.receive(message, _now_us())
 
     def _misfortune(self, top: int) -> None:
-        if self._kills and top >= self._kills[0]:
-            self._kills.pop(0)
+        if top >= DIES_AT and any(worker.name == DIES for worker in self.workers):
+            victim = next(worker for worker in self.workers if worker.name == DIES)
+            self._say(f"{DIES} is killed", top)
+            victim.kill()
+            self.workers.remove(victim)
+        if top >= LATE_AT and not self._late:
+            self._late = True
+            self._say(f"{LATE} joins", top)
+            late = DemoWorker(self.coordinator.url, LATE)
+            self.workers.append(late)
+            self.everybody.append(late)
+        if top >= KILL_AT and not self.coordinator.kills:
             self._say("the coordinator is killed with -9 and started again", top)
             self._killed_at = time.monotonic()
             self.coordinator.kill()
             self.coordinator.start()
-            for worker in self.workers:
-                worker.session.connect(_now_us())
-        if top >= DIES_AT and any(worker.name == DIES for worker in self.workers):
-            self._say(f"{DIES} dies without a word", top)
-            self.workers = [worker for worker in self.workers if worker.name != DIES]
-        if top >= LATE_AT and not self._late:
-            self._late = True
-            self._say(f"{LATE} joins", top)
-            self.workers.append(DemoWorker(LATE))
 
 
-def demo_cluster(say: Callable[[str, int], None]) -> tuple[Report, Account]:
+def demo_cluster(say: Say) -> tuple[Report, Account]:
     began = time.monotonic()
-    with tempfile.TemporaryDirectory(prefix="quorate-demo-") as name:
-        stage = Stage200(Path(name), say)
-        passed = stage.play()
-        journal = SqliteJournal(Path(name))
-        entries: list[bytes] = []
-        while page := journal.read(RUN, len(entries) + 1):
-            entries += page
-        journal.close()
+    with tempfile.TemporaryDirectory(prefix="quorate-demo-") as name, _coordinator(Path(name)) as coordinator:
+        with Asker(coordinator.url) as asker:
+            asker.ask("create", RUN, kind="cluster", config=CONFIG)
+        story = Story(coordinator, say)
+        try:
+            story.play()
+        finally:
+            for worker in story.everybody:
+                worker.kill()
+                worker.stdout.close()
+        left = coordinator.stop()
+        entries = _journal(Path(name))
     account = read_account(entries, RUN)
-    run = fold(KINDS, RUN, entries)
-    report = Report("demo cluster", time.monotonic() - began)
-    recovery_ms = max(stage.recovered_s, default=0.0) * 1000
-    report.measurements = [
-        Measurement("barriers_passed", passed, "barriers", BARRIERS),
-        Measurement("barriers_released_twice", len(account.twice), "barriers", 0, "at most"),
-        Measurement("acknowledged", len(stage.told), "commands"),
-        Measurement("acknowledged_and_lost", _lost(stage, account), "commands", 0, "at most"),
-        Measurement("coordinator_killed", stage.coordinator.kills, "times", len(KILLS)),
-        Measurement("recovery_ms", round(recovery_ms), "ms", None, "at most", "kill -9 to the next barrier passed"),
-    ]
-    if run is None or run.head.term != len(KILLS) + 1:
-        report.failures.append("the journal does not show one term per life of the coordinator")
-    if DIES not in account.ended:
-        report.failures.append(f"{DIES} died and nobody noticed")
-    if account.straggler() != SLOW:
-        report.failures.append(f"{SLOW} is slow, but {account.straggler()} was last to come most often")
+    report = _judge(story, account, entries)
+    report.seconds = time.monotonic() - began
+    if left != 0:
+        report.failures.append(f"the coordinator did not drain: exit code {left}")
     return report, account
 
 
-def _lost(stage: Stage200, account: Account) -> int:
-    told = {(cause.member, cause.incarnation, cause.seq) for cause in stage.told}
-    return len(told - account.commands)
+@contextlib.contextmanager
+def _coordinator(folder: Path) -> Iterator[Coordinator]:
+    started = Coordinator(folder)
+    try:
+        yield started
+    finally:
+        started.kill()
 
 
-def _now_us() -> int:
-    return time.monotonic_ns() // 1000
+def _journal(folder: Path) -> list[bytes]:
+    journal = SqliteJournal(folder)
+    entries: list[bytes] = []
+    while page := journal.read(RUN, len(entries) + 1):
+        entries += page
+    journal.close()
+    return entries
+
+
+def _judge(story: Story, account: Account, entries: list[bytes]) -> Report:
+    told = {(worker.name, *passed) for worker in story.everybody for passed in worker.passed}
+    lost = told - account.passages
+    report = Report("demo cluster")
+    run = fold(KINDS, RUN, entries)
+    report.measurements = [
+        Measurement("barriers_released", account.released, "barriers", BARRIERS),
+        Measurement("released_twice", len(account.twice), "barriers", 0, "at most"),
+        Measurement("passages_told", len(told), "passages"),
+        Measurement("told_and_lost", len(lost), "passages", 0, "at most", "looked up in the journal"),
+        Measurement("coordinator_killed", story.coordinator.kills - 1, "times", 1),
+        Measurement(
+            "recovery_ms", round(story.recovered_s * 1000), "ms", None, "at most", "kill -9 to the next barrier"
+        ),
+    ]
+    if run is None or run.head.term != 2:
+        report.failures.append("the journal does not show one term per life of the coordinator")
+    if not account.ended.get(DIES, "").startswith("lost"):
+        report.failures.append(f"{DIES} was killed, and the journal does not say that it was lost")
+    if account.straggler() != SLOW:
+        report.failures.append(f"{SLOW} is slow, but {account.straggler()} was last to come most often")
+    finished = [worker.name for worker in story.everybody if worker.passed and worker.passed[-1][1] == BARRIERS - 1]
+    if len(finished) != WORKERS:
+        report.failures.append(f"{len(finished)} workers passed the last barrier, not {WORKERS}: {finished}")
+    return report

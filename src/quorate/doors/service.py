@@ -181,10 +181,14 @@ class Service:
         }  # fmt: skip
 
     async def _runs(self, identity: Identity, _run: str, _arguments: dict[str, Any]) -> list[dict[str, Any]]:
-        return [await self._show(identity, name, {}) for name in sorted(self.server.runs) if identity.covers(name)]
+        covered = [name for name in sorted(self.server.runs) if identity.covers(name)]
+        return [_brief(await self._show(identity, name, {})) for name in covered]
 
     async def _show(self, _identity: Identity, run: str, _arguments: dict[str, Any]) -> dict[str, Any]:
-        explanation, overview = await self.served(run).explain()
+        served = self.served(run)
+        explanation, overview = await served.explain()
+        if overview is None and served.host.run is not None and served.host.quiet():
+            overview = served.host.run.about()
         return {"run": run, "explanation": builtins(explanation), **builtins(overview or {})}
 
     async def _create(self, _identity: Identity, run: str, arguments: dict[str, Any]) -> dict[str, Any]:
@@ -228,12 +232,12 @@ class _Operator:
 
     def __init__(self, server: Server) -> None:
         self._server = server
-        self._open: dict[Cause, Any] = {}
+        self._open: dict[Cause, tuple[str, asyncio.Future[Accepted | Refusal]]] = {}
 
     async def command(self, run: ServedRun, event: Event) -> Accepted | Refusal:
         cause = Cause(f"{OPERATOR_MARK}service", 0, secrets.randbelow(2**53))
         done: asyncio.Future[Accepted | Refusal] = asyncio.get_running_loop().create_future()
-        self._open[cause] = done
+        self._open[cause] = (run.name, done)
         try:
             self._server.receive(run, self, Call(run.name, cause, Raw(encode(event))))
             return await done
@@ -242,17 +246,22 @@ class _Operator:
 
     def send(self, message: ToMember) -> None:
         if isinstance(message, Answered):
-            done = self._open.get(message.cause)
+            _, done = self._open.get(message.cause, ("", None))
             if done is not None and not done.done():
                 done.set_result(message.answer)
         elif isinstance(message, Moved):
             refusal = Refusal("not_serving", f"{message.address or 'another host'} serves the run", "ask there")
-            for done in self._open.values():
-                if not done.done():
+            for run, done in self._open.values():
+                if run == message.run and not done.done():
                     done.set_result(refusal)
 
     def flush(self) -> None:
         pass
+
+
+def _brief(shown: dict[str, Any]) -> dict[str, Any]:
+    """A run among many: how many of each there are, not each of them."""
+    return {name: len(value) if isinstance(value, list) else value for name, value in shown.items()}
 
 
 def _not_entered(member: str) -> Refusal:

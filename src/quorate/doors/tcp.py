@@ -7,6 +7,7 @@ fast, or does not read what it is sent: nobody's silence may fill this server's 
 from __future__ import annotations
 
 import asyncio
+import errno
 import secrets
 import socket
 import ssl
@@ -14,7 +15,7 @@ import time
 from typing import Any, Final, cast
 
 from quorate.config import ConnectionLimits
-from quorate.core.errors import Refusal
+from quorate.core.errors import ConfigError, Refusal
 from quorate.core.members import Cause
 from quorate.core.messages import Answered, Call, Hello, Sign
 from quorate.doors.auth import ANYONE, Identity, Meter
@@ -25,6 +26,8 @@ from quorate.wire.frames import FrameReader, FrameTooLarge, frame
 from quorate.wire.messages import CHALLENGE_BYTES, Ask, Goodbye, Greet, Greeted, agree, to_server
 
 HANDSHAKE_S: Final = 10.0
+LAST_WORDS_S: Final = 1.0
+"""When the door closes: for replies under way, and for each client to take what was sent to it."""
 
 
 class Connection(asyncio.Protocol):
@@ -37,7 +40,7 @@ class Connection(asyncio.Protocol):
         self._greeted = False
         self._closing = False
         self._counted = False
-        self._tasks: set[asyncio.Task[None]] = set()
+        self.asked: set[asyncio.Task[None]] = set()
         self._joins: dict[Cause, str] = {}
         self.heard_us = now_us()
         self.identity = door.stranger
@@ -66,7 +69,7 @@ class Connection(asyncio.Protocol):
         if self._counted:
             self._door.meter.disconnect(self.address)
         self._transport = None
-        for task in self._tasks:
+        for task in self.asked:
             task.cancel()
         self._service.server.gone(self)
 
@@ -105,8 +108,8 @@ class Connection(asyncio.Protocol):
                 self._service.hello(self, message)
             case Ask():
                 task = asyncio.get_running_loop().create_task(self._ask(message))
-                self._tasks.add(task)
-                task.add_done_callback(self._tasks.discard)
+                self.asked.add(task)
+                task.add_done_callback(self.asked.discard)
             case Refusal():
                 self.close(message)
             case _:
@@ -167,6 +170,14 @@ class Connection(asyncio.Protocol):
         if self._transport is not None:
             self._transport.close()
 
+    def hush(self) -> None:
+        if self._transport is not None and not self._transport.is_closing():
+            self._transport.pause_reading()
+
+    def abort(self) -> None:
+        if self._transport is not None:
+            self._transport.abort()
+
     def overdue(self, at_us: int) -> Refusal | None:
         silent_s = (at_us - self.heard_us) / 1e6
         greet_s = self._door.limits.greet_timeout_s
@@ -190,32 +201,60 @@ class TcpDoor:
         self._patrol: asyncio.Task[None] | None = None
 
     async def open(self, host: str, port: int, tls: ssl.SSLContext | None = None) -> tuple[str, int]:
-        """Listen. Port 0 takes a free one; returns what it is."""
-        loop = asyncio.get_running_loop()
-        self._listener = await loop.create_server(
-            lambda: Connection(self),
-            host,
-            port,
-            ssl=tls,
-            backlog=2048,
-            ssl_handshake_timeout=HANDSHAKE_S if tls else None,
-        )
-        self._patrol = loop.create_task(self._walk())
+        """Take the address; nobody is let in before ``listen``. Port 0 takes a free one; returns what it is. Raises
+        ConfigError."""
+        try:
+            self._listener = await asyncio.get_running_loop().create_server(
+                lambda: Connection(self),
+                host,
+                port,
+                ssl=tls,
+                backlog=2048,
+                ssl_handshake_timeout=HANDSHAKE_S if tls else None,
+                start_serving=False,
+            )
+        except OSError as error:
+            raise _cannot_listen(error, host, port) from None
         bound = self._listener.sockets[0].getsockname()
         return str(bound[0]), int(bound[1])
+
+    async def listen(self) -> None:
+        """Let people in."""
+        if self._listener is not None:
+            place = self._listener.sockets[0].getsockname()
+            try:
+                await self._listener.start_serving()
+            except OSError as error:
+                raise _cannot_listen(error, str(place[0]), int(place[1])) from None
+        self._patrol = asyncio.get_running_loop().create_task(self._walk())
 
     def identify(self, token: str) -> Identity | Refusal:
         if not token and not self.service.tokens:
             return self.stranger
         return self.service.authority.check_token(token, time.time())
 
-    async def close(self, refusal: Refusal) -> None:
+    def hush(self) -> None:
+        """Let nobody in, and read nothing more: what is under way can end."""
         if self._patrol is not None:
             self._patrol.cancel()
         if self._listener is not None:
             self._listener.close()
         for connection in list(self.connections):
+            connection.hush()
+
+    async def close(self, refusal: Refusal) -> None:
+        """Reply to what was asked, tell everybody why, and go. Whoever does not listen is not waited for."""
+        self.hush()
+        asked = [task for connection in self.connections for task in connection.asked]
+        if asked:
+            await asyncio.wait(asked, timeout=LAST_WORDS_S)
+        for connection in list(self.connections):
             connection.close(refusal)
+        deadline_us = now_us() + round(LAST_WORDS_S * 1e6)
+        while self.connections and now_us() < deadline_us:
+            await asyncio.sleep(0.005)
+        for connection in list(self.connections):
+            connection.abort()
 
     async def _walk(self) -> None:
         """Half-open connections do not stay for ever."""
@@ -226,3 +265,13 @@ class TcpDoor:
                 refusal = connection.overdue(at_us)
                 if refusal is not None:
                     connection.close(refusal)
+
+
+def _cannot_listen(error: OSError, host: str, port: int) -> ConfigError:
+    match error.errno:
+        case errno.EADDRINUSE:
+            fix = "another program listens there, perhaps another quorate serve: choose another port, or 0 for any"
+            return ConfigError("listen.port", port, fix)
+        case errno.EACCES:
+            return ConfigError("listen.port", port, "the system does not allow it: choose a port above 1023")
+    return ConfigError("listen.host", host, f"this machine cannot listen there ({error.strerror or error})")

@@ -1,8 +1,8 @@
 """What a server's log tells of its runs: each decision once, when it is in the journal; each reason to wait once.
 
-Kind-blind. Worth a line is who joins, whatever carries a reason, whatever an operator ordered, what was refused, and who
-serves; the rest is for ``debug``. Decisions are read from the very entry that was written, so that nothing is told that
-is not durable, and nothing twice.
+Kind-blind. Worth a line is who joins, whatever carries a reason, whatever an operator ordered, what was refused, and
+who serves; the rest is for ``debug``. Decisions are read from the very entry that was written, so that nothing is told
+that is not durable, and nothing twice.
 """
 
 from __future__ import annotations

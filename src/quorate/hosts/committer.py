@@ -40,7 +40,7 @@ class Committer:
         self._writes.put((run, wish, done))
 
     def later(self, work: Callable[[], Any], done: Callable[[Any], None], failed: Failed | None = None) -> None:
-        """Blocking work that is not an append, in order. What it raises goes to ``failed``, or is raised in the loop."""
+        """Blocking work that is not an append, in order. What it raises goes to ``failed``, or into the loop."""
         self._reads.put((work, done, failed or _raise))
 
     def close(self) -> None:

@@ -46,7 +46,6 @@ class BaseWorker:
         self._drain = Drain(self._ring)
         self._flows = Flows(self._mirror, self._page, self._drain, auto)
         self._on_order = on_order
-        self._step, self._epoch, self._gpu = 0, 0, 0.0
         self._deaths: list[float] = []
         self._turns, self._still = -1, 0
         self._closed = self._released = False
@@ -118,10 +117,7 @@ class BaseWorker:
                 raise ConfigError(name, number, "a whole number from 0 on")
         if gpu is not None and not 0.0 <= gpu <= 1.0:
             raise ConfigError("gpu", gpu, "a share from 0 to 1")
-        self._step = self._step if step is None else step
-        self._epoch = self._epoch if epoch is None else epoch
-        self._gpu = self._gpu if gpu is None else gpu
-        self._page.report(self._step, self._epoch, self._gpu)
+        self._page.report(step, epoch, gpu)
         if task is not None:
             self._page.name_task(task[:MAX_TASK])
 

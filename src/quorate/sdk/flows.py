@@ -124,6 +124,7 @@ class Flows:
         name, step = _check_barrier(name, step)
         until = None if timeout_s is None else _now() + timeout_s
         self._page.progress()
+        self._page.report(step)
         yield from self._usable()
         passage = self._mirror.outcome(name, step)
         if passage is None:

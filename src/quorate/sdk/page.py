@@ -28,6 +28,7 @@ class Page:
         self.fd = fd
         self._memory = mmap.mmap(fd, SIZE)
         self._count = 0
+        self._shown = (0, 0, 0.0)
 
     @classmethod
     def create(cls) -> Page:
@@ -49,8 +50,15 @@ class Page:
         self._count += amount
         _PROGRESS.pack_into(self._memory, _AT_PROGRESS, self._count)
 
-    def report(self, step: int, epoch: int, gpu: float) -> None:
-        _REPORT.pack_into(self._memory, _AT_REPORT, step, epoch, gpu)
+    def report(self, step: int | None = None, epoch: int | None = None, gpu: float | None = None) -> None:
+        """What is None stays as it was."""
+        before = self._shown
+        self._shown = (
+            before[0] if step is None else step,
+            before[1] if epoch is None else epoch,
+            before[2] if gpu is None else gpu,
+        )
+        _REPORT.pack_into(self._memory, _AT_REPORT, *self._shown)
 
     def name_task(self, task: str) -> None:
         text = task[:MAX_TASK].encode()

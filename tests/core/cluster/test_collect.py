@@ -343,8 +343,9 @@ def test_nobody_gives_a_signal_of_another() -> None:
     yard.pass_s(10, "b")
     sign = Sign(RUN, byhand.encode_raw(Heartbeat("b", 1, 99)), "a")
     ((peer, declined),) = byhand.sent(yard.hand.report(Received("a", sign)), Declined)
-    assert peer == "a"
-    assert declined.refusal.code == "contradiction"  # type: ignore[union-attr]
+    assert isinstance(declined, Declined)
+    assert (peer, declined.member, declined.incarnation, declined.topic) == ("a", "a", 0, "heartbeat")
+    assert declined.refusal.code == "contradiction"
     assert yard.collector.silent_us("b", yard.hand.now_us) == 10 * SECOND
     own = Sign(RUN, byhand.encode_raw(Heartbeat("b", 1, 99)), "b")
     yard.hand.report(Received("b", own))

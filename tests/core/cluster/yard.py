@@ -115,11 +115,7 @@ class Yard:
         life = fields.pop("incarnation", self.machine.incarnation_of(name))
         seq = fields.pop("seq", self.beats)
         actions = self._at_rest(self.hand.sign(name, Heartbeat(name, life, seq, **fields)))
-        (said,) = [
-            m.refusal if isinstance(m, Declined) else m.value
-            for peer, m in byhand.sent(actions)
-            if peer == name and isinstance(m, Told | Declined) and m.topic == "heartbeat"
-        ]
+        (said,) = _said_of(actions, name, "heartbeat", life)
         return said  # type: ignore[no-any-return]
 
     def arrive(
@@ -137,11 +133,7 @@ class Yard:
             self.fleet.generation if fence is None else fence,
         )
         actions = self._at_rest(self.hand.sign(name, arrive))
-        said = [
-            m.refusal if isinstance(m, Declined) else m.value
-            for peer, m in byhand.sent(actions)
-            if peer == name and isinstance(m, Told | Declined) and m.topic == f"barrier/{barrier}"
-        ]
+        said = _said_of(actions, name, f"barrier/{barrier}", arrive.incarnation)
         return said[-1] if said else None
 
     def hello(self, name: str, incarnation: int | None = None, peer: str | None = None) -> list[Any]:
@@ -192,6 +184,18 @@ class Yard:
 
     def last_told(self, name: str, topic: str) -> Any:
         return [value for about, value in self.told.get(name, []) if about == topic][-1]
+
+
+def _said_of(actions: list[Action], name: str, topic: str, life: int) -> list[Any]:
+    """What a worker's connection was told under the topic, or why its signal was declined."""
+    said = []
+    for peer, message in byhand.sent(actions):
+        if peer != name or not isinstance(message, Told | Declined) or message.topic != topic:
+            continue
+        assert (message.member, message.incarnation) == (name, life)
+        assert isinstance(message, Declined) or not isinstance(message.value, Refusal)
+        said.append(message.refusal if isinstance(message, Declined) else message.value)
+    return said
 
 
 def standing(*names: str, **config: Any) -> Yard:

@@ -68,6 +68,8 @@ def overview(fleet: Fleet, heard: Heard, now_us: int) -> dict[str, Any]:
     return {
         "phase": fleet.state.value,
         "generation": fleet.generation,
+        "here": len(fleet.by_seat),
+        "taking_part": len(fleet.taking_part),
         "workers": [_worker(worker, fleet, heard, now_us) for worker in workers],
         "barriers": [_barrier(name, fleet, heard, now_us) for name in sorted(fleet.barriers.keys() | heard.gatherings)],
     }

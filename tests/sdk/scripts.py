@@ -1,0 +1,158 @@
+"""Training scripts for tests: ``scripts.py NAME URL ...`` runs the function NAME. What happens is said as JSON lines."""
+
+from __future__ import annotations
+
+import asyncio
+import ctypes
+import json
+import os
+import sys
+import time
+from typing import Any
+
+import quorate
+
+RUN = "demo"
+
+
+def say(topic: str, value: Any = None) -> None:
+    os.write(1, json.dumps([topic, value]).encode() + b"\n")
+
+
+def hear() -> str:
+    return sys.stdin.readline().strip()
+
+
+def _steps(worker: quorate.Worker, member: str, count: int, rest_s: float = 0.0) -> None:
+    """In step with the others, whatever happens."""
+    passed = 0
+    step = worker.next_step("step")
+    while passed < count:
+        time.sleep(rest_s)
+        try:
+            worker.barrier("step", step)
+        except quorate.Setback as error:
+            say("setback", [type(error).__name__, str(error)])
+            step = worker.next_step("step")
+        except quorate.BarrierAborted as error:
+            say("aborted", str(error))
+            step = worker.next_step("step")
+        else:
+            passed += 1
+            say("passed", step)
+            step += 1
+
+
+def steps(url: str, member: str, count: str, rest_s: str = "0") -> None:
+    with quorate.connect(url, run=RUN, member=member) as worker:
+        say("in", [worker.incarnation, worker.rank])
+        _steps(worker, member, int(count), float(rest_s))
+    say("out")
+
+
+def hold_gil(url: str, member: str, seconds: str) -> None:
+    """A call into C that does not let go of the GIL, as a badly behaved extension does."""
+    with quorate.connect(url, run=RUN, member=member) as worker:
+        say("in", os.getpid())
+        began = time.monotonic()
+        ctypes.PyDLL(None).usleep(ctypes.c_uint(round(float(seconds) * 1e6)))
+        say("held", time.monotonic() - began)
+        worker.barrier("step", worker.next_step("step"))
+        say("passed", worker.incarnation)
+
+
+def stand_by(url: str, member: str) -> None:
+    """Joins, and does what it is told, line by line."""
+    with quorate.connect(url, run=RUN, member=member, connect_timeout_s=20.0) as worker:
+        say("in", worker.incarnation)
+        while (line := hear()) != "leave":
+            try:
+                if line == "barrier":
+                    passage = worker.barrier("step", worker.next_step("step"))
+                    say("passed", [passage.step, worker.incarnation])
+                elif line == "progress":
+                    worker.progress()
+                    say("moved")
+            except quorate.WorkerError as error:
+                say("raised", [type(error).__name__, error.code, str(error)])
+    say("out")
+
+
+def drained(url: str, member: str, drain_s: str = "20") -> None:
+    """Never looks whether it should stop: the barrier tells it."""
+    try:
+        with quorate.connect(url, run=RUN, member=member, drain_s=float(drain_s)) as worker:
+            say("in")
+            for step in range(worker.next_step("step"), 10**9):
+                hear()
+                say("arrives", step)
+                worker.barrier("step", step)
+                say("passed", step)
+    except quorate.Draining as error:
+        say("draining", [None if error.passage is None else error.passage.step, str(error)])
+
+
+def forked(url: str, member: str) -> None:
+    """A child uses its parent's worker."""
+    with quorate.connect(url, run=RUN, member=member) as worker:
+        child = os.fork()
+        if child == 0:
+            try:
+                worker.barrier("step", 0)
+            except quorate.Forked as error:
+                say("child", [error.code, str(error)])
+            try:
+                worker.progress()
+            except quorate.Forked as error:
+                say("child", error.code)
+            worker.close()
+            hear()
+            os._exit(0)
+        say("parent", child)
+        worker.barrier("step", 0)
+        say("passed", 0)
+        hear()
+        os.waitpid(child, 0)
+
+
+def forked_and_dead(url: str, member: str) -> None:
+    """A child outlives its parent, holding copies of all that was open."""
+    quorate.connect(url, run=RUN, member=member)
+    child = os.fork()
+    if child == 0:
+        time.sleep(60)
+        os._exit(0)
+    say("child", child)
+    time.sleep(60)
+
+
+def async_steps(url: str, member: str, count: str) -> None:
+    asyncio.run(_async_steps(url, member, int(count)))
+
+
+async def _async_steps(url: str, member: str, count: int) -> None:
+    async with quorate.connect_async(url, run=RUN, member=member) as worker:
+        say("in", worker.incarnation)
+        first = await worker.next_step("step")
+        for step in range(first, first + count):
+            await worker.barrier("step", step)
+            say("passed", step)
+    say("out")
+
+
+def async_drained(url: str, member: str) -> None:
+    asyncio.run(_async_drained(url, member))
+
+
+async def _async_drained(url: str, member: str) -> None:
+    try:
+        async with quorate.connect_async(url, run=RUN, member=member) as worker:
+            say("in")
+            await worker.barrier("step", await worker.next_step("step"))
+            say("passed")
+    except quorate.Draining as error:
+        say("draining", None if error.passage is None else error.passage.step)
+
+
+if __name__ == "__main__":
+    globals()[sys.argv[1]](*sys.argv[2:])

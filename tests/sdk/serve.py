@@ -1,0 +1,34 @@
+"""A coordinator for tests: ``serve.py FOLDER PORT RUN-CONFIG SETTINGS FOLLOWS``. Says ["serving", url] and serves until it
+is killed; SIGTERM drains it."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import signal
+import sys
+
+import uvloop
+
+from quorate.config import load_config
+from quorate.coordinator import open_coordinator
+
+
+async def main() -> None:
+    folder, port, config, settings, follows = sys.argv[1:6]
+    given = {
+        "store": {"folder": folder},
+        "listen": {"port": int(port)},
+        "log": {"level": "error"},
+    } | json.loads(settings)
+    stop = asyncio.Event()
+    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stop.set)
+    async with open_coordinator(load_config(None, given, {})) as running:
+        if "demo" not in running.server.runs and follows == "0":
+            await running.ask("create", "demo", config=json.loads(config))
+        print(json.dumps(["serving", running.url]), flush=True)
+        await stop.wait()
+
+
+if __name__ == "__main__":
+    uvloop.run(main())
