@@ -68,7 +68,7 @@ class Coordinator:
             if self._process.poll() is not None or time.monotonic() > deadline:
                 raise RuntimeError("the coordinator did not start")
             time.sleep(0.005)
-        self.port = int(str(json.loads(ready.read_text())["url"]).rpartition(":")[2])
+        self.port = int(ready.read_text().strip().rpartition(":")[2])
 
     def kill(self) -> None:
         self._process.kill()
