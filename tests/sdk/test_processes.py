@@ -309,15 +309,15 @@ def test_a_second_sigterm_ends_the_process_at_once(server: LiveServer) -> None:
 
 
 def test_an_async_script_drains_as_well(server: LiveServer) -> None:
-    with script("async_drained", server.url, "w1") as training, script("stand_by", server.url, "w2") as other:
-        training.hear("in")
+    with script("stand_by", server.url, "w2") as other:
         other.hear("in")
-        wait_for(lambda: server.worker("w1").get("waits"), "it stands there")
-        training.kill(signal.SIGTERM)
-        other.tell("barrier")
-        assert training.hear("draining") == 0
-        assert training.wait() == 0
-        assert server.worker("w1")["state"] == "Left"
+        with script("async_drained", server.url, "w1") as training:
+            wait_for(lambda: server.worker("w1").get("waits"), "it stands there")
+            training.kill(signal.SIGTERM)
+            other.tell("barrier")
+            assert training.hear("draining") == 0
+            assert training.wait() == 0
+            assert server.worker("w1")["state"] == "Left"
 
 
 # -- forks ---------------------------------------------------------------------------------------------------------

@@ -15,6 +15,7 @@ from typing import Annotated, Any, Final
 import msgspec
 import typer
 from rich.console import Console
+from rich.text import Text
 
 from quorate.core.codec import builtins
 from quorate.core.errors import QuorateError, Refused
@@ -100,6 +101,11 @@ def print_object(value: dict[str, Any]) -> None:
 def plain(text: Any) -> str:
     """Somebody else's words, without anything that a terminal would obey."""
     return "".join(letter if letter.isprintable() else "\N{REPLACEMENT CHARACTER}" for letter in str(text))
+
+
+def one_line(text: Any, style: str = "") -> Text:
+    """A cell that gives way to its neighbours: cut where the room ends. (A column that does not wrap never gives way.)"""
+    return Text(plain(text), style=style, no_wrap=True, overflow="ellipsis")
 
 
 def cut(text: str, most: int) -> str:

@@ -8,7 +8,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from quorate.cli.asking import URL, Ca, Json, Timeout, Token, Url, asking, plain, said
+from quorate.cli.asking import URL, Ca, Json, Timeout, Token, Url, asking, one_line, plain, said
 from quorate.sdk.asking import TIMEOUT_S
 
 
@@ -48,14 +48,14 @@ def _show(console: Console, server: dict[str, Any], runs: list[dict[str, Any]]) 
 
 
 def runs_table(runs: list[dict[str, Any]]) -> Table:
-    table = Table(box=None, pad_edge=False, header_style="dim", expand=False)
+    table = Table(box=None, pad_edge=False, header_style="dim")
     table.add_column("run", style="bold", no_wrap=True, max_width=32)
     table.add_column("kind", no_wrap=True)
     table.add_column("phase", no_wrap=True)
     table.add_column("here", justify="right", no_wrap=True)
     table.add_column("entry", justify="right", no_wrap=True)
     table.add_column("term", justify="right", no_wrap=True)
-    table.add_column("what it is waiting for", overflow="ellipsis", no_wrap=True, ratio=1)
+    table.add_column("what it is waiting for")
     for shown in runs:
         sentence = shown.get("explanation", {}).get("sentence", "")
         phase = str(shown.get("phase", "?"))
@@ -64,6 +64,6 @@ def runs_table(runs: list[dict[str, Any]]) -> Table:
             Text(plain(shown.get("kind", ""))),
             Text(plain(phase), style={"Open": "green", "Closed": "dim"}.get(phase, "yellow")),
             *(f"{shown[name]:,}" if isinstance(shown.get(name), int) else "" for name in ("here", "entry", "term")),
-            Text(plain(sentence)),
+            one_line(sentence),
         )
     return table

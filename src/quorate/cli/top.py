@@ -29,6 +29,7 @@ from quorate.cli.asking import (
     Url,
     asking,
     few,
+    one_line,
     plain,
     said,
 )
@@ -161,7 +162,7 @@ class Page:
         barriers = len(self.barriers)
         if left is not None:
             barriers = min(barriers, max(1, left // 3 - 2))
-        yield from (_one_line(line, width) for line in head)
+        yield from (_fit(line, width) for line in head)
         if self.barriers:
             yield Text()
             yield self._barrier_table(self.barriers[:barriers], width)
@@ -175,7 +176,7 @@ class Page:
         yield Text()
         if rows:
             yield self._worker_table(sorted(self.workers, key=self._place)[:rows], width)
-        yield _one_line(self._counts(rows), width)
+        yield _fit(self._counts(rows), width)
 
     # -- the top ----------------------------------------------------------------------------------------------------
 
@@ -216,7 +217,7 @@ class Page:
         table.add_column("barrier", style="bold", no_wrap=True, overflow="ellipsis", max_width=32 if wide else 14)
         for name in ("gen", "step", "passed", *(("per s",) if self.rates else ()), "aborted", "here"):
             table.add_column(name, justify="right", no_wrap=True)
-        table.add_column("missing", no_wrap=True, overflow="ellipsis", ratio=1)
+        table.add_column("missing", ratio=1)
         table.add_column("last to come", no_wrap=True, overflow="ellipsis", max_width=24 if wide else 12)
         table.add_column("longest", justify="right", no_wrap=True)
         expected = self.shown.get("taking_part")
@@ -233,7 +234,7 @@ class Page:
                 *((f"{self.rates.get(barrier['name'], 0.0):.1f}",) if self.rates else ()),
                 Text(f"{barrier['aborted']:,}", style="red" if barrier["aborted"] else ""),
                 here,
-                Text(few(names, 8 if wide else 3, max(absent, len(names))), style="yellow"),
+                one_line(few(names, 8 if wide else 3, max(absent, len(names))), "yellow"),
                 Text(plain(barrier.get("last_to_come") or "")),
                 said(barrier.get("longest_wait_s")),
             )
@@ -257,7 +258,7 @@ class Page:
         table.add_column("state", no_wrap=True)
         for name in ("step", "progress", "beat", "lost", *(("gpu", "mem") if wide else ())):
             table.add_column(name, justify="right", no_wrap=True)
-        table.add_column("", no_wrap=True, overflow="ellipsis", ratio=1)
+        table.add_column("", ratio=1)
         for worker in workers:
             here = worker["state"] not in GONE
             style = "" if here else "dim"
@@ -277,17 +278,17 @@ class Page:
 
     def _doing(self, worker: dict[str, Any]) -> Text:
         if worker["state"] in GONE:
-            return Text(plain(worker["reason"]))
+            return one_line(worker["reason"])
         if (wait := self.silent.get(worker["id"])) is not None:
-            then = "" if wait["left_us"] is None else f": {plain(wait['then'])} in {said(wait['left_us'] / 1e6)}"
-            return Text(f"silent{then}", style="bold yellow")
+            then = "" if wait["left_us"] is None else f": {wait['then']} in {said(wait['left_us'] / 1e6)}"
+            return one_line(f"silent{then}", "bold yellow")
         if worker["stuck_s"]:
-            return Text(f"stuck for {said(worker['stuck_s'])}", style="bold red")
+            return one_line(f"stuck for {said(worker['stuck_s'])}", "bold red")
         if worker["id"] in self.missing:
-            return Text(f"awaited at {plain(self.missing[worker['id']])}", style="yellow")
+            return one_line(f"awaited at {self.missing[worker['id']]}", "yellow")
         if worker["waits"]:
-            return Text("waits", style="cyan")
-        return Text(plain(worker.get("task", "")))
+            return one_line("waits", "cyan")
+        return one_line(worker.get("task", ""))
 
     def _counts(self, rows: int) -> Text:
         """How many there are in each state, and how many of them are not on the page."""
@@ -307,7 +308,7 @@ def _table() -> Table:
     return Table(box=None, pad_edge=False, header_style="dim", expand=True, padding=(0, 1))
 
 
-def _one_line(line: Text, width: int) -> Text:
+def _fit(line: Text, width: int) -> Text:
     line.truncate(width, overflow="ellipsis")
     return line
 

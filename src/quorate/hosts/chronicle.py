@@ -65,7 +65,7 @@ class Chronicle:
             self._said[run] = told
             why = explanation.sentence
             why = why if len(why) <= MAX_WHY else why[: MAX_WHY - 1] + "…"
-            self._log.info("waiting" if explanation.waits else "explained", run=run, why=why)
+            self._log.info("explain", run=run, why=why)
 
 
 def _facts(event: Event) -> dict[str, Any]:
