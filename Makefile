@@ -14,8 +14,8 @@ test: check  ## everything that must hold, in a few minutes
 	$(BIN)/pytest --numprocesses 2
 
 check: $(READY)  ## style, types, layers, stale documents
-	$(BIN)/ruff format --check src tests
-	$(BIN)/ruff check src tests
+	$(BIN)/ruff format --check src tests examples
+	$(BIN)/ruff check src tests examples
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 	$(BIN)/python -m quorate.docs --check

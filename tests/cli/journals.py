@@ -97,8 +97,8 @@ def overwrite_entry(directory: Path, n: int, changes: dict[str, Any], run: str =
     with closing(sqlite3.connect(directory / "journal.db")) as connection:
         sealed = seal(b"entry", run.encode(), n, payload)
         changed = connection.execute(
-            "UPDATE entries SET payload = ?, seal = ? WHERE n = ? AND run = (SELECT id FROM runs WHERE name = ?)",
-            (payload, sealed, n, run.encode()),
+            "UPDATE entries SET payload = ?, seal = ? WHERE place = ((SELECT id FROM runs WHERE name = ?) << 40 | ?)",
+            (payload, sealed, run.encode(), n),
         )
         assert changed.rowcount == 1
         connection.commit()

@@ -31,6 +31,7 @@ from quorate.hosts import InlineHost
 from quorate.ports import Saved
 from quorate.stores import SqliteJournal
 from quorate.stores.seal import seal
+from quorate.stores.sqlite.entries import place_of
 
 # -- show --------------------------------------------------------------------------------------------------------------
 
@@ -89,7 +90,7 @@ def test_show_prints_a_damaged_journal_up_to_the_damage_and_names_it(copy: Path)
     assert damage["entry"] == 25
     assert seal(b"entry", RUN.encode(), 25, b"") != content[damage["offset"] : damage["offset"] + 16]
     with closing(sqlite3.connect(copy / "journal.db")) as connection:
-        (sealed,) = connection.execute("SELECT seal FROM entries WHERE n = 25").fetchone()
+        (sealed,) = connection.execute("SELECT seal FROM entries WHERE place = ?", (place_of(1, 25),)).fetchone()
     assert content[damage["offset"] :].startswith(sealed)
 
 

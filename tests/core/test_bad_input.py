@@ -389,3 +389,20 @@ def test_a_malformed_message_is_refused(message: Any) -> None:
     refusal = decode_to_host(encode(message))
     assert isinstance(refusal, Refusal)
     assert refusal.code == "malformed"
+
+
+@pytest.mark.parametrize(
+    ("values", "fits"),
+    [
+        ({"member": "x" * 64}, True), ({"member": "x" * 65}, False), ({"member": ""}, False),
+        ({"nonce": bytes(16)}, True), ({"nonce": bytes(15)}, False), ({"nonce": bytes(17)}, False),
+        ({"key": bytes(64)}, True), ({"key": bytes(65)}, False),
+        ({"supersedes": 2**53}, True), ({"supersedes": 2**53 + 1}, False), ({"supersedes": -1}, False),
+    ],
+    ids=lambda value: str(value)[:40],
+)  # fmt: skip
+def test_what_a_join_says_of_itself_is_bounded(values: dict[str, Any], fits: bool) -> None:
+    """Written down once more: the other tests take the bounds from the types."""
+    joined = shapes.wire(events("cluster")[0], **values)
+    answer = send(SCENES["cluster"]["run", "Open"](), Cause("w", 0, 0), joined)
+    assert (isinstance(answer, Accepted) or answer.code != "malformed") == fits

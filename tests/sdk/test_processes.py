@@ -329,10 +329,8 @@ def test_a_forked_child_may_not_use_its_parents_worker(server: LiveServer) -> No
         assert code == "not_yours"
         assert "belongs to process" in why
         assert training.hear("child") == "not_yours"
-        training.tell("go on")
-        training.tell("go on")
+        assert training.hear("passed") == 0, "the parent's worker is not harmed"
         assert training.wait() == 0
-    assert ("passed", 0) in training.said or training.hear("passed") == 0
 
 
 # -- elsewhere -----------------------------------------------------------------------------------------------------

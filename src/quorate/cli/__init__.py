@@ -1,37 +1,46 @@
-"""The command line, one file per verb. ``main`` is the entry point."""
+"""The command line, one file per verb. ``main`` is the entry point, ``app`` all verbs together.
+
+A verb's module has a function of the same name, or an ``app`` with verbs of its own. Only the verb that is wanted is
+imported: a coordinator that has to be started again should not wait for the benchmarks.
+"""
 
 from __future__ import annotations
 
+import os
 import sys
+from collections.abc import Iterable
+from importlib import import_module
+from typing import Any, Final
 
 import typer
 from rich.console import Console
 from rich.text import Text
 
-from quorate.cli import bench, ca, config, demo, explain, journal, run, serve, sim, status, token, top
-from quorate.cli.asking import plain, reason
-from quorate.core.errors import CATALOG, QuorateError
+from quorate.core.errors import CATALOG, QuorateError, Refused
 from quorate.version import __version__
 
-app = typer.Typer(
-    name="quorate",
-    help="The control plane for training on machines that come and go.",
-    no_args_is_help=True,
-    rich_markup_mode="markdown",
-    pretty_exceptions_enable=False,
-)
-app.command("serve")(serve.serve)
-app.command("status")(status.status)
-app.command("explain")(explain.explain)
-app.command("top")(top.top)
-app.add_typer(run.app, name="run")
-app.add_typer(journal.app, name="journal")
-app.add_typer(config.app, name="config")
-app.add_typer(token.app, name="token")
-app.add_typer(ca.app, name="ca")
-app.command("sim")(sim.sim)
-app.command("bench")(bench.bench)
-app.command("demo")(demo.demo)
+VERBS: Final = (
+    "serve", "status", "explain", "top", "run", "demo", "bench", "sim", "journal", "config", "token", "ca",
+)  # fmt: skip
+
+
+def build(verbs: Iterable[str] = VERBS) -> typer.Typer:
+    """An app that knows these verbs."""
+    built = typer.Typer(
+        name="quorate",
+        help="The control plane for training on machines that come and go.",
+        no_args_is_help=True,
+        rich_markup_mode="markdown",
+        pretty_exceptions_enable=False,
+    )
+    built.callback()(_quorate)
+    for verb in verbs:
+        module = import_module(f"{__name__}.{verb}")
+        if hasattr(module, "app"):
+            built.add_typer(module.app, name=verb)
+        else:
+            built.command(verb)(getattr(module, verb))
+    return built
 
 
 def _version(wanted: bool) -> None:
@@ -40,7 +49,6 @@ def _version(wanted: bool) -> None:
         raise typer.Exit
 
 
-@app.callback()
 def _quorate(
     _version_wanted: bool = typer.Option(
         False, "--version", callback=_version, is_eager=True, help="Say which version this is."
@@ -49,11 +57,17 @@ def _quorate(
     pass
 
 
+def __getattr__(name: str) -> Any:
+    if name == "app":
+        return build()
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
 def main() -> None:
     """Errors of ours become a line that says what is wrong and one that says what to do, and the exit code the catalog
     gives them."""
     try:
-        app()
+        build(_wanted(sys.argv[1:]))()
     except QuorateError as error:
         why, fix = reason(error)
         console = Console(stderr=True, highlight=False, soft_wrap=True)
@@ -64,6 +78,26 @@ def main() -> None:
         sys.exit(1 if known is None else known.exit)
 
 
+def _wanted(arguments: list[str]) -> Iterable[str]:
+    """The verb, or all of them where somebody wants to know which there are."""
+    completing = "_QUORATE_COMPLETE" in os.environ
+    return arguments[:1] if arguments and arguments[0] in VERBS and not completing else VERBS
+
+
+def reason(error: QuorateError) -> tuple[str, str]:
+    """What is wrong, and what to do about it where the error knows."""
+    if isinstance(error, Refused):
+        return error.refusal.why, error.refusal.fix
+    why, fix = getattr(error, "why", None), getattr(error, "fix", None)
+    if isinstance(why, str) and isinstance(fix, str):
+        return why, fix
+    return str(error), ""
+
+
+def plain(text: Any) -> str:
+    """Somebody else's words, without anything that a terminal would obey."""
+    return "".join(letter if letter.isprintable() else "\N{REPLACEMENT CHARACTER}" for letter in str(text))
+
+
 def _lines(text: str) -> str:
-    """As it is, line by line, but nothing that a terminal would obey: some of it came from a server."""
     return "\n".join(plain(line) for line in text.split("\n"))

@@ -17,8 +17,10 @@ import typer
 from rich.console import Console
 from rich.text import Text
 
+from quorate.cli import plain as plain
+from quorate.cli import reason
 from quorate.core.codec import builtins
-from quorate.core.errors import QuorateError, Refused
+from quorate.core.errors import QuorateError
 from quorate.core.kinds import KINDS
 from quorate.sdk.asking import Asker
 from quorate.sdk.settings import URL as URL
@@ -84,27 +86,13 @@ def asking(command: str, url: str, token: str, ca: Path | None, timeout_s: float
         raise
 
 
-def reason(error: QuorateError) -> tuple[str, str]:
-    """What is wrong, and what to do about it where the error knows."""
-    if isinstance(error, Refused):
-        return error.refusal.why, error.refusal.fix
-    why, fix = getattr(error, "why", None), getattr(error, "fix", None)
-    if isinstance(why, str) and isinstance(fix, str):
-        return why, fix
-    return str(error), ""
-
-
 def print_object(value: dict[str, Any]) -> None:
     typer.echo(msgspec.json.encode(builtins(value)).decode())
 
 
-def plain(text: Any) -> str:
-    """Somebody else's words, without anything that a terminal would obey."""
-    return "".join(letter if letter.isprintable() else "\N{REPLACEMENT CHARACTER}" for letter in str(text))
-
-
 def one_line(text: Any, style: str = "") -> Text:
-    """A cell that gives way to its neighbours: cut where the room ends. (A column that does not wrap never gives way.)"""
+    """A cell that gives way to its neighbours, and is cut where its room ends. Its column must be one that wraps: a
+    column that does not never gives way."""
     return Text(plain(text), style=style, no_wrap=True, overflow="ellipsis")
 
 
@@ -124,7 +112,7 @@ def said(seconds: float | None) -> str:
     if seconds is None:
         return ""
     if seconds < 1:
-        return f"{seconds * 1000:.0f} ms"
+        return f"{seconds * 1000:.1f} ms" if 0 < seconds < 0.01 else f"{seconds * 1000:.0f} ms"
     for limit_s, unit_s, unit in ((100, 1, "s"), (6_000, 60, "min"), (360_000, 3600, "h")):
         if seconds < limit_s:
             return f"{seconds / unit_s:.1f} {unit}" if seconds < 10 * unit_s else f"{seconds / unit_s:.0f} {unit}"

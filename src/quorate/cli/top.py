@@ -213,13 +213,15 @@ class Page:
 
     def _barrier_table(self, barriers: list[dict[str, Any]], width: int) -> Table:
         wide = width >= WIDE
-        table = _table()
+        rates = self.rates if wide else {}
+        table = _table(wide)
         table.add_column("barrier", style="bold", no_wrap=True, overflow="ellipsis", max_width=32 if wide else 14)
-        for name in ("gen", "step", "passed", *(("per s",) if self.rates else ()), "aborted", "here"):
+        for name in ("gen", "step", "passed", *(("per s",) if rates else ()), "aborted", "here"):
             table.add_column(name, justify="right", no_wrap=True)
-        table.add_column("missing", ratio=1)
-        table.add_column("last to come", no_wrap=True, overflow="ellipsis", max_width=24 if wide else 12)
         table.add_column("longest", justify="right", no_wrap=True)
+        last = "last to come" if wide else "last"
+        table.add_column(last, no_wrap=True, overflow="ellipsis", max_width=24 if wide else 10)
+        table.add_column("missing", ratio=1)
         expected = self.shown.get("taking_part")
         for barrier in barriers:
             open_ = "arrived" in barrier
@@ -231,12 +233,12 @@ class Page:
                 f"{barrier['generation']:,}",
                 "" if barrier["step"] < 0 else f"{barrier['step']:,}",
                 f"{barrier['released']:,}",
-                *((f"{self.rates.get(barrier['name'], 0.0):.1f}",) if self.rates else ()),
+                *((f"{rates.get(barrier['name'], 0.0):.1f}",) if rates else ()),
                 Text(f"{barrier['aborted']:,}", style="red" if barrier["aborted"] else ""),
                 here,
-                one_line(few(names, 8 if wide else 3, max(absent, len(names))), "yellow"),
-                Text(plain(barrier.get("last_to_come") or "")),
                 said(barrier.get("longest_wait_s")),
+                Text(plain(barrier.get("last_to_come") or "")),
+                one_line(few(names, 8 if wide else 3, max(absent, len(names))), "yellow"),
             )
         return table
 
@@ -252,11 +254,11 @@ class Page:
 
     def _worker_table(self, workers: list[dict[str, Any]], width: int) -> Table:
         wide = width >= WIDE
-        table = _table()
+        table = _table(wide)
         table.add_column("rank", justify="right", no_wrap=True)
         table.add_column("worker", no_wrap=True, overflow="ellipsis", max_width=32 if wide else 18)
         table.add_column("state", no_wrap=True)
-        for name in ("step", "progress", "beat", "lost", *(("gpu", "mem") if wide else ())):
+        for name in ("step", "progress", "beat", "losses", *(("gpu", "mem") if wide else ())):
             table.add_column(name, justify="right", no_wrap=True)
         table.add_column("", ratio=1)
         for worker in workers:
@@ -280,8 +282,9 @@ class Page:
         if worker["state"] in GONE:
             return one_line(worker["reason"])
         if (wait := self.silent.get(worker["id"])) is not None:
-            then = "" if wait["left_us"] is None else f": {wait['then']} in {said(wait['left_us'] / 1e6)}"
-            return one_line(f"silent{then}", "bold yellow")
+            then = wait["then"].removeprefix("it is ")
+            soon = "" if wait["left_us"] is None else f": {then} in {said(wait['left_us'] / 1e6)}"
+            return one_line(f"silent{soon}", "bold yellow")
         if worker["stuck_s"]:
             return one_line(f"stuck for {said(worker['stuck_s'])}", "bold red")
         if worker["id"] in self.missing:
@@ -295,7 +298,7 @@ class Page:
         hidden = len(self.workers) - rows
         line = Text(f"{len(self.workers):,} workers", style="dim")
         if hidden:
-            line.append(f", {hidden:,} of them below the edge")
+            line.append(f" ({hidden:,} not shown)")
         line.append(": ")
         counts = Counter(worker["state"] for worker in self.workers)
         for index, state in enumerate(sorted(counts, key=lambda state: (state in GONE, -counts[state]))):
@@ -304,8 +307,9 @@ class Page:
         return line
 
 
-def _table() -> Table:
-    return Table(box=None, pad_edge=False, header_style="dim", expand=True, padding=(0, 1))
+def _table(wide: bool) -> Table:
+    between = (0, 2 if wide else 1, 0, 0)
+    return Table(box=None, pad_edge=False, header_style="dim", expand=True, padding=between)
 
 
 def _fit(line: Text, width: int) -> Text:

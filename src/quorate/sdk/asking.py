@@ -19,7 +19,6 @@ from typing import Any, Final
 from quorate.core.errors import ConfigError, ProtocolError, Refusal, Refused
 from quorate.sdk.address import Address, parse_url
 from quorate.sdk.errors import Unreachable
-from quorate.trust import client_context
 from quorate.version import __version__
 from quorate.wire.frames import FrameReader, frame
 from quorate.wire.messages import NEWEST, OLDEST, Ask, Goodbye, Greet, Greeted, Replied, to_client
@@ -46,7 +45,7 @@ class Asker:
         if not 0 < timeout_s < 1e6:
             raise ConfigError("timeout", timeout_s, "more than 0 seconds")
         self._scheme = "tcps" if tls else "tcp"
-        self._tls = client_context(ca and os.fspath(ca)) if tls else None
+        self._tls = _context(ca) if tls else None
         self._token = token
         self._timeout_s = timeout_s
         self._line: _Line | None = None
@@ -160,6 +159,12 @@ class _HungUp(Exception):
     def __init__(self, heard: bool) -> None:
         """``heard``: whether it had said anything before."""
         self.heard = heard
+
+
+def _context(ca: str | os.PathLike[str] | None) -> ssl.SSLContext:
+    from quorate.trust import client_context  # brings all of cryptography; most questions need nothing of it
+
+    return client_context(None if ca is None else os.fspath(ca))
 
 
 def _connect(address: Address, tls: ssl.SSLContext | None, deadline_s: float) -> socket.socket:

@@ -68,7 +68,7 @@ class Flows:
     def leave(self, reason: str, error: WorkerError) -> Flow[None]:
         """Say goodbye and wait a moment for the answer. From here on every call raises ``error``."""
         mirror = self._mirror
-        over = mirror.ended is not None or not mirror.joined
+        over = mirror.ended is not None or not mirror.joined or self._away_for_too_long()
         mirror.ended = mirror.ended or error
         if over:
             return
@@ -123,9 +123,9 @@ class Flows:
     def barrier(self, name: str, step: int, timeout_s: float | None) -> Flow[Passage]:
         name, step = _check_barrier(name, step)
         until = None if timeout_s is None else _now() + timeout_s
+        yield from self._usable()
         self._page.progress()
         self._page.report(step)
-        yield from self._usable()
         passage = self._mirror.outcome(name, step)
         if passage is None:
             number = self._mirror.stand(name, step)
@@ -214,20 +214,25 @@ class Flows:
     def _news(self, until: float | None = None) -> Flow[None]:
         """Wait for any, at most until the coordinator has been away for too long. Bad news is raised."""
         yield from self._bad_news()
+        if self._away_for_too_long():
+            raise self._unreachable(f"for longer than give_up_s = {self._patience.give_up_s:g}")
+        yield _sooner(until, self._away_until())
+
+    def _away_until(self) -> float | None:
+        """When the coordinator has been away for too long; None while it is there."""
         outage, give_up_s = self._mirror.outage, self._patience.give_up_s
-        if outage is not None and give_up_s is not None:
-            end = outage.since_us / 1e6 + give_up_s
-            if _now() >= end:
-                raise self._unreachable(f"for longer than give_up_s = {give_up_s:g}")
-            until = _sooner(until, end)
-        yield until
+        return None if outage is None or give_up_s is None else outage.since_us / 1e6 + give_up_s
+
+    def _away_for_too_long(self) -> bool:
+        end = self._away_until()
+        return end is not None and _now() >= end
 
     def _unreachable(self, waited: str) -> Unreachable:
         settings, outage = self._mirror.settings, self._mirror.outage
         scheme = "tcps" if settings.tls else "tcp"
         if outage is None:
-            where = f"{scheme}://{settings.addresses[0]}"
-            return Unreachable(f"{where} is there, but did not let {settings.member} in {waited}")
+            found = f"is there, but did not let {settings.member} in" if self._mirror.found else "has not answered"
+            return Unreachable(f"{scheme}://{settings.addresses[0]} {found} {waited}")
         since = said_s(max(0, round(_now() * 1e6) - outage.since_us))
         tried = f"tried {outage.tries} times in {since}, last at {scheme}://{outage.where}: {outage.why}"
         return Unreachable(f"no coordinator for run {settings.run!r} {waited} ({tried})")

@@ -93,8 +93,9 @@ class Line:
         key: Signer | None,
         draw: Callable[[], float],
         now_us: int,
+        tls: bool = False,
     ) -> None:
-        """``draw`` gives numbers from 0 to 1, for the jitter."""
+        """``draw`` gives numbers from 0 to 1, for the jitter. ``tls``: whether the shell speaks it."""
         self.session = session
         self.state = State.DOWN
         self.outage: Outage | None = Outage(now_us, 0, str(addresses[0]), "not dialed yet")
@@ -107,6 +108,7 @@ class Line:
         self._target = addresses[0]
         self._token = token
         self._key = key
+        self._tls = tls
         self._draw = draw
         self._hops = 0
         self._wait_us = FIRST_WAIT_US
@@ -156,7 +158,9 @@ class Line:
         self._down(why, now_us)
 
     def closed(self, why: str, now_us: int) -> None:
-        if self.state in (State.GREETING, State.OPEN, State.UP):
+        if self.state is State.GREETING and not self._tls:
+            self._down(f"{why} without a greeting; if it speaks TLS, write tcps:// instead of tcp://", now_us)
+        elif self.state in (State.GREETING, State.OPEN, State.UP):
             self._down(why, now_us)
 
     def tick(self, now_us: int) -> None:

@@ -44,6 +44,8 @@ class Mirror:
         self.rank = -1
         self.standing: Standing | None = None
         self.outage: Outage | None = None
+        self.found = False
+        """A coordinator has answered at least once."""
         self.turned: Refusal | None = None
         self.ended: QuorateError | None = None
         self.setback: Setback | None = None
@@ -171,6 +173,7 @@ class Mirror:
                 self.ended = ConfigError(field, value, fix)
             case pipe.Up():
                 self.outage = None
+                self.found = True
             case Outage():
                 self.outage = message
 

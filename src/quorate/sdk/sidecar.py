@@ -156,7 +156,8 @@ class Sidecar:
             settings.about,
         )
         session.resume(start.known, start.restarts)
-        line = Line(session, settings.addresses, settings.token, key, random.SystemRandom().random, at_us)
+        dice = random.SystemRandom().random
+        line = Line(session, settings.addresses, settings.token, key, dice, at_us, settings.tls)
         self._bridge = Bridge(session, line)
         self._selector.register(self._dialer.wake, selectors.EVENT_READ, self._on_dialed)
 

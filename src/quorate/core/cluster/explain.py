@@ -14,6 +14,8 @@ from quorate.core.codec import said_s, seconds, us
 from quorate.core.machine import Explanation, Wait
 
 NAMES_SHOWN = 5
+WAITS_TOLD = 8
+"""In the sentence. When a switch fails a thousand workers are silent at once, and all of them are in ``waits``."""
 
 
 def explain(fleet: Fleet, heard: Heard, now_us: int) -> Explanation:
@@ -22,7 +24,8 @@ def explain(fleet: Fleet, heard: Heard, now_us: int) -> Explanation:
     waits = [_barrier_wait(gathering, fleet, now_us) for gathering in heard.gatherings.values()]
     waits += _worker_waits(fleet, heard, now_us)
     if waits:
-        return Explanation("; ".join(_sentence(wait) for wait in waits), tuple(waits))
+        more = [f"and {len(waits) - WAITS_TOLD} more waits"] if len(waits) > WAITS_TOLD else []
+        return Explanation("; ".join([*map(_sentence, waits[:WAITS_TOLD]), *more]), tuple(waits))
     here, part = len(fleet.by_seat), len(fleet.taking_part)
     if not here:
         return Explanation("no worker is here: waits for one to register")

@@ -1,4 +1,4 @@
-"""Hot entries as sealed rows."""
+"""Hot entries as sealed rows, in the order of runs and numbers."""
 
 from __future__ import annotations
 
@@ -11,6 +11,13 @@ from quorate.stores.sqlite.faults import FAULTS
 from quorate.stores.sqlite.heads import Head
 from quorate.stores.sqlite.locate import find_row
 
+NUMBER_BITS = 40
+"""A million million entries in each of four million runs."""
+
+
+def place_of(run_id: int, n: int) -> int:
+    return run_id << NUMBER_BITS | n
+
 
 def read_entries(database: Database, connection: sqlite3.Connection, head: Head, first: int, last: int) -> list[bytes]:
     """Entries ``first``..``last``, which must all be there: the head says so."""
@@ -18,13 +25,13 @@ def read_entries(database: Database, connection: sqlite3.Connection, head: Head,
     n = first
     try:
         rows = connection.execute(
-            "SELECT n, seal, payload FROM entries WHERE run = ? AND n BETWEEN ? AND ? ORDER BY n",
-            (head.id, first, last),
+            "SELECT place, seal, payload FROM entries WHERE place BETWEEN ? AND ? ORDER BY place",
+            (place_of(head.id, first), place_of(head.id, last)),
         )
-        for found, sealed, payload in rows:
-            if found != n:
+        for place, sealed, payload in rows:
+            if place != place_of(head.id, n):
                 break
-            if not isinstance(payload, bytes) or sealed != seal(b"entry", head.name, n, payload):
+            if not isinstance(payload, bytes) or sealed != seal_of(head, n, payload):
                 offset, where = find_row(database.path, sealed, payload)
                 raise JournalCorrupt(head.run, n, offset, "the payload is not the one that was written", where)
             payloads.append(payload)
@@ -37,5 +44,20 @@ def read_entries(database: Database, connection: sqlite3.Connection, head: Head,
 
 
 def insert_entry(connection: sqlite3.Connection, head: Head, n: int, payload: bytes) -> None:
-    sealed = seal(b"entry", head.name, n, payload)
-    connection.execute("INSERT INTO entries VALUES (?, ?, ?, ?)", (head.id, n, sealed, payload))
+    row = (place_of(head.id, n), seal_of(head, n, payload), payload)
+    connection.execute("INSERT INTO entries VALUES (?, ?, ?)", row)
+
+
+def delete_entries(connection: sqlite3.Connection, head: Head, upto: int) -> None:
+    bounds = (place_of(head.id, 1), place_of(head.id, upto))
+    connection.execute("DELETE FROM entries WHERE place BETWEEN ? AND ?", bounds)
+
+
+def is_beyond(connection: sqlite3.Connection, head: Head) -> bool:
+    """Whether there are entries which the head does not know of."""
+    bounds = (place_of(head.id, head.last + 1), place_of(head.id + 1, 0))
+    return bool(connection.execute("SELECT 1 FROM entries WHERE place BETWEEN ? AND ?", bounds).fetchone())
+
+
+def seal_of(head: Head, n: int, payload: bytes) -> bytes:
+    return seal(b"entry", head.name, n, payload)

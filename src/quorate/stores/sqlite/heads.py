@@ -11,10 +11,11 @@ import sqlite3
 
 import msgspec
 
-from quorate.core.errors import JournalCorrupt
+from quorate.core.errors import JournalCorrupt, JournalFull
 from quorate.stores.seal import seal
 from quorate.stores.sqlite.database import Database
 
+MAX_RUNS = (1 << 22) - 1
 _COLUMNS = "SELECT id, name, last, hot, saved, seal FROM runs"
 
 
@@ -66,6 +67,8 @@ class Heads:
 
     def add(self, connection: sqlite3.Connection, name: bytes) -> Head:
         count = self._count(connection) + 1
+        if count > MAX_RUNS:
+            raise JournalFull(f"{self._database.path} holds {MAX_RUNS} runs, which is all it can")
         connection.execute("UPDATE store SET runs = ?, seal = ? WHERE id = 1", (count, seal(b"store", count)))
         head = Head(count, name, 0, 1, 0)
         values = (head.id, head.name, head.last, head.hot, head.saved, head.seal())

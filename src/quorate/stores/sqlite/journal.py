@@ -19,7 +19,7 @@ from quorate.ports import Append, Appended, Conflict, Outcome, Saved, Segment
 from quorate.stores.durable import Lock
 from quorate.stores.limits import decide, numbered, run_name
 from quorate.stores.sqlite.database import BUSY_TIMEOUT_S, CHECKPOINT_BYTES, Database
-from quorate.stores.sqlite.entries import insert_entry, read_entries
+from quorate.stores.sqlite.entries import insert_entry, is_beyond, read_entries
 from quorate.stores.sqlite.faults import FAULTS, examine
 from quorate.stores.sqlite.heads import Head, Heads
 from quorate.stores.sqlite.schema import JOURNAL
@@ -123,7 +123,7 @@ class SqliteJournal:
         beyond = head.last + 1 if head else 1
         if (lost := self._database.lost) is not None:
             raise JournalCorrupt(run, beyond, lost.offset, lost.what, log_of(self._database.path).name)
-        if head and connection.execute("SELECT 1 FROM entries WHERE run = ? AND n >= ?", (head.id, beyond)).fetchone():
+        if head and is_beyond(connection, head):
             what = f"the run is said to end at {head.last}, but there is more"
             raise JournalCorrupt(run, beyond, 0, what, self._database.path.name)
 

@@ -12,36 +12,49 @@ from __future__ import annotations
 import struct
 from collections.abc import Iterator
 
+from quorate.ports import MAX_ENTRY_BYTES
 from quorate.stores.sqlite.schema import PAGE_BYTES
 
-INDEX_LEAF = 0x0A
-"""The kind of page on which a table WITHOUT ROWID has its rows."""
-_LOCAL_MOST = (PAGE_BYTES - 12) * 64 // 255 - 23
+TABLE_LEAF = 0x0D
+"""The kind of page on which a table whose key is an integer has its rows."""
+_LOCAL_MOST = PAGE_BYTES - 35
 _LOCAL_LEAST = (PAGE_BYTES - 12) * 32 // 255 - 23
+_MOST_BYTES = MAX_ENTRY_BYTES + 1024
 _INTEGERS = {0: 0, 1: 1, 2: 2, 3: 3, 4: 4, 5: 6, 6: 8, 8: 0, 9: 0}
 """Bytes that an integer of each type takes; types 8 and 9 are 0 and 1 themselves."""
 
-Row = list[int | bytes | None]
+Column = int | bytes | None
 
 
-def leaf_rows(content: bytes) -> Iterator[Row]:
-    """Every row that looks like one, in whatever order the pages lie in."""
+def leaf_rows(content: bytes) -> Iterator[tuple[int, list[Column]]]:
+    """(key, columns) of every row that looks like one, in whatever order the pages lie. The key's own column is
+    None."""
     for start in range(0, len(content) - PAGE_BYTES + 1, PAGE_BYTES):
         page = content[start : start + PAGE_BYTES]
-        if page[0] != INDEX_LEAF:
-            continue
-        (count,) = struct.unpack_from(">H", page, 3)
-        for i in range(min(count, (PAGE_BYTES - 8) // 2)):
-            (offset,) = struct.unpack_from(">H", page, 8 + 2 * i)
+        for offset in _cells(page):
             try:
-                yield _row(_record(content, page, offset))
+                size, offset = _varint(page, offset)
+                key, offset = _varint(page, offset)
+                yield key, _columns(_record(content, page, offset, size))
             except (IndexError, ValueError, struct.error):
                 continue
 
 
-def _record(content: bytes, page: bytes, offset: int) -> bytes:
+def _cells(page: bytes) -> tuple[int, ...]:
+    """Where the rows of a page begin. The byte that says what kind of page it is may itself be damaged; a page that
+    looks as if it were a leaf in every other way is taken for one."""
+    (count,) = struct.unpack_from(">H", page, 3)
+    count = min(count, (PAGE_BYTES - 8) // 2)
+    offsets = struct.unpack_from(f">{count}H", page, 8)
+    if page[0] == TABLE_LEAF or all(8 + 2 * count <= offset < PAGE_BYTES for offset in offsets):
+        return offsets
+    return ()
+
+
+def _record(content: bytes, page: bytes, offset: int, size: int) -> bytes:
     """The bytes of a row, also those that are on other pages."""
-    size, offset = _varint(page, offset)
+    if size > _MOST_BYTES:
+        raise ValueError(f"no row of ours has {size} bytes")
     if size <= _LOCAL_MOST:
         return page[offset : offset + size]
     local = _LOCAL_LEAST + (size - _LOCAL_LEAST) % (PAGE_BYTES - 4)
@@ -58,20 +71,20 @@ def _record(content: bytes, page: bytes, offset: int) -> bytes:
     return b"".join(parts)
 
 
-def _row(record: bytes) -> Row:
+def _columns(record: bytes) -> list[Column]:
     head_size, offset = _varint(record, 0)
     types: list[int] = []
     while offset < head_size:
         kind, offset = _varint(record, offset)
         types.append(kind)
-    values: Row = []
+    values: list[Column] = []
     for kind in types:
         value, offset = _value(record, kind, offset)
         values.append(value)
     return values
 
 
-def _value(record: bytes, kind: int, offset: int) -> tuple[int | bytes | None, int]:
+def _value(record: bytes, kind: int, offset: int) -> tuple[Column, int]:
     if kind >= 12:
         size = (kind - 12) // 2
         return record[offset : offset + size], offset + size

@@ -22,6 +22,7 @@ from quorate.core.errors import JournalError, QuorateError
 from quorate.ports import Letter, Saved
 from quorate.stores import segment
 from quorate.stores.seal import seal
+from quorate.stores.sqlite.entries import NUMBER_BITS
 from quorate.stores.sqlite.faults import FAULTS
 from quorate.stores.sqlite.heads import Head
 from quorate.stores.sqlite.journal import SqliteJournal
@@ -133,9 +134,10 @@ class Salvage:
                         found.began = max(found.began, *(gone + 1 for gone in self._gone(known, head.run)), 1)
 
     def _find_entries(self, image: bytes, run_of: Callable[[bytes], str | None]) -> None:
-        for row in leaf_rows(image):
-            match row:
-                case [int(known), int(n), bytes(sealed), bytes(payload)]:
+        for place, columns in leaf_rows(image):
+            known, n = place >> NUMBER_BITS, place & (1 << NUMBER_BITS) - 1
+            match columns:
+                case [None, bytes(sealed), bytes(payload)]:
                     name = self._names.get(known) or run_of(payload)
                     if name and sealed == seal(b"entry", name.encode(), n, payload):
                         found = self.runs.setdefault(name, FoundRun(name))
@@ -170,8 +172,9 @@ def _flatten(database: Path, image: Path) -> Path:
     log = read_log(database)
     with image.open("r+b") as file:
         for number, page in (log.salvaged() if log else {}).items():
-            file.seek((number - 1) * len(page))
-            file.write(page)
+            if number * len(page) <= image.stat().st_size + len(log.content if log else b""):  # else it is damaged
+                file.seek((number - 1) * len(page))
+                file.write(page)
         file.flush()
         os.fsync(file.fileno())
     return image.absolute()

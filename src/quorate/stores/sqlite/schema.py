@@ -9,6 +9,9 @@ each table must also notice a row that has *vanished*: ``store`` counts the runs
 that vanishes is posted again by its sender.
 
 Names are BLOBs: then nothing depends on the text encoding that the file's header claims.
+
+The ``place`` of an entry is its run and its number in one integer (see ``entries``). With an integer for a key, SQLite
+keeps rows in leaf pages only: less is written per append, and damage to an inner page hides rows but destroys none.
 """
 
 from __future__ import annotations
@@ -50,8 +53,7 @@ JOURNAL = FileKind(
             id INTEGER PRIMARY KEY, name BLOB NOT NULL, last INTEGER NOT NULL, hot INTEGER NOT NULL,
             saved INTEGER NOT NULL, seal BLOB NOT NULL);
         CREATE TABLE entries (
-            run INTEGER NOT NULL, n INTEGER NOT NULL, seal BLOB NOT NULL, payload BLOB NOT NULL,
-            PRIMARY KEY (run, n)) WITHOUT ROWID;
+            place INTEGER PRIMARY KEY, seal BLOB NOT NULL, payload BLOB NOT NULL);
         CREATE TABLE segments (
             run INTEGER NOT NULL, first INTEGER NOT NULL, last INTEGER NOT NULL, name BLOB NOT NULL,
             size_bytes INTEGER NOT NULL, present INTEGER NOT NULL, seal BLOB NOT NULL,

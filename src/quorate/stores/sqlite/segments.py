@@ -17,7 +17,7 @@ from quorate.stores.limits import run_name
 from quorate.stores.seal import seal
 from quorate.stores.sqlite.archive import Archive
 from quorate.stores.sqlite.database import Database
-from quorate.stores.sqlite.entries import read_entries
+from quorate.stores.sqlite.entries import delete_entries, read_entries
 from quorate.stores.sqlite.heads import Head, Heads
 
 BATCH_ENTRIES = 256
@@ -92,7 +92,7 @@ class Segments:
             if found is None or found.hot != head.hot:
                 raise self._damaged(head, head.hot, "somebody compacted without the maintenance lock")
             put_segment(connection, head, sealed)
-            connection.execute("DELETE FROM entries WHERE run = ? AND n <= ?", (head.id, upto))
+            delete_entries(connection, head, upto)
             found.hot = upto + 1
             self._heads.put(connection, found)
         return sealed

@@ -1,0 +1,92 @@
+"""``quorate`` as people start it: real processes, waited for and never slept for."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+PATIENCE_S = 30.0
+QUORATE = [sys.executable, "-m", "quorate"]
+
+
+def until(condition: Callable[[], Any], what: str = "") -> Any:
+    """What the condition gives, once that is something."""
+    deadline = time.monotonic() + PATIENCE_S
+    while not (found := condition()):
+        assert time.monotonic() < deadline, f"not within {PATIENCE_S} s: {what}"
+        time.sleep(0.01)
+    return found
+
+
+def environment(**more: str) -> dict[str, str]:
+    """Nothing of the machine that the test happens to run on."""
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(("QUORATE_", "RUST_LOG"))}
+    return kept | {"COLUMNS": "80", "LINES": "24"} | more
+
+
+def quorate(*arguments: object, url: str = "", **more: str) -> subprocess.CompletedProcess[str]:
+    named = more | ({"QUORATE_URL": url} if url else {})
+    command = [*QUORATE, *map(str, arguments)]
+    return subprocess.run(command, capture_output=True, text=True, check=False, timeout=60, env=environment(**named))
+
+
+def told(result: subprocess.CompletedProcess[str]) -> dict[str, Any]:
+    """The object in the last line."""
+    last: dict[str, Any] = json.loads(result.stdout.splitlines()[-1])
+    assert last["ok"] is (result.returncode == 0)
+    return last
+
+
+class Serving:
+    """``quorate serve``, ready."""
+
+    def __init__(self, folder: Path, *arguments: object, ready: bool = True, port: int = 0) -> None:
+        name = f"{time.monotonic_ns()}"
+        self.folder = folder
+        self.ready_file = folder.parent / f"ready-{name}"
+        self._out, self._log = folder.parent / f"out-{name}", folder.parent / f"log-{name}"
+        command = [*QUORATE, "serve", "--folder", str(folder), "--port", str(port), "--json-logs"]
+        command += ["--ready-file", str(self.ready_file), *map(str, arguments)]
+        with self._out.open("wb") as out, self._log.open("wb") as log:
+            self.process = subprocess.Popen(command, stdout=out, stderr=log, env=environment())
+        self.url = ""
+        if ready:
+            until(lambda: self.ready_file.exists() or self.process.poll() is not None, "ready")
+            assert self.process.poll() is None, self._log.read_text()
+            self.url = self.ready_file.read_text().strip()
+
+    def __enter__(self) -> Serving:
+        return self
+
+    def __exit__(self, *_exc: object) -> None:
+        if self.process.poll() is None:
+            self.process.kill()
+        self.process.wait(PATIENCE_S)
+
+    @property
+    def out(self) -> str:
+        return self._out.read_text()
+
+    def log(self, what: str = "", **facts: Any) -> list[dict[str, Any]]:
+        """Whole lines of the log about this."""
+        lines = [json.loads(line) for line in self._log.read_text().split("\n")[:-1]]
+        about = [line for line in lines if what in ("", line["what"])]
+        return [line for line in about if all(line.get(name) == value for name, value in facts.items())]
+
+    def send(self, which: signal.Signals) -> None:
+        self.process.send_signal(which)
+
+    def stop(self, which: signal.Signals = signal.SIGTERM) -> int:
+        self.send(which)
+        return self.process.wait(PATIENCE_S)
+
+    def kill(self) -> None:
+        self.process.kill()
+        self.process.wait(PATIENCE_S)

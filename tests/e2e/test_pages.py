@@ -1,0 +1,101 @@
+"""Every command that a page shows is run, and so are the examples."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import re
+import shlex
+import subprocess
+import sys
+import time
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+from quorate.coordinator import Coordinator
+
+ROOT = Path(__file__).parents[2]
+PAGES = ("README.md", "docs/coordinator.md", "docs/simulator.md")
+SHORTER = {"1..500": "1..3"}
+"""What a page says to try for minutes is tried for seconds."""
+BLOCK = re.compile(r"^```sh\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+
+
+def commands(page: str) -> list[list[str]]:
+    found = []
+    for block in BLOCK.findall((ROOT / page).read_text()):
+        for line in block.splitlines():
+            words = shlex.split(line, comments=True)
+            if words[:1] == ["quorate"]:
+                found.append([SHORTER.get(word, word) for word in words])
+    return found
+
+
+def example(name: str) -> ModuleType:
+    spec = importlib.util.spec_from_file_location(name, ROOT / "examples" / f"{name}.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.mark.timeout(240)
+def test_every_command_of_the_pages_runs(tmp_path: Path) -> None:
+    """In one folder, in the order of the pages, with the coordinator they say to start."""
+    shown = [words for page in PAGES for words in commands(page)]
+    assert len(shown) > 15
+    ready = tmp_path / "ready"
+    environment = {**os.environ, "QUORATE_URL": "", "COLUMNS": "120"}
+    port = "0"
+    serve = subprocess.Popen(
+        [sys.executable, "-m", "quorate", "serve", "--port", port, "--ready-file", str(ready)],
+        cwd=tmp_path, env=environment, stderr=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
+    )  # fmt: skip
+    try:
+        deadline = time.monotonic() + 30
+        while not ready.exists():
+            assert serve.poll() is None
+            assert time.monotonic() < deadline
+            time.sleep(0.02)
+        environment["QUORATE_URL"] = ready.read_text().split()[0]
+        created = False
+        for words in shown:
+            if words[1] == "serve" or (created and words[1:4] == ["run", "create", "demo"]):
+                continue
+            created = created or words[1:3] == ["run", "create"]
+            once = ["--once"] if words[1] == "top" else []
+            done = subprocess.run(
+                [sys.executable, "-m", "quorate", *words[1:], *once],
+                cwd=tmp_path, env=environment, capture_output=True, text=True, check=False, timeout=120,
+            )  # fmt: skip
+            assert done.returncode == 0, f"{' '.join(words)}\n{done.stdout}\n{done.stderr}"
+    finally:
+        serve.terminate()
+        assert serve.wait(timeout=30) == 0
+
+
+def test_the_verbs_of_make_are_those_of_the_readme() -> None:
+    makefile = (ROOT / "Makefile").read_text()
+    named = re.findall(r"^make (\w+)", (ROOT / "README.md").read_text(), re.MULTILINE)
+    assert named == ["demo", "test"]
+    for verb in (*named, "check", "soak", "bench", "docs"):
+        assert re.search(rf"^{verb}:", makefile, re.MULTILINE), verb
+    assert "make test" in (ROOT / ".ci" / "run").read_text()
+
+
+def test_the_example_of_a_coordinator_inside_a_program_runs(tmp_path: Path) -> None:
+    assert "waits for nobody" in example("embedded").main(str(tmp_path))
+
+
+def test_the_example_of_a_worker_keeps_two_processes_in_step(tmp_path: Path) -> None:
+    with Coordinator(folder=tmp_path) as coordinator:
+        coordinator.create("demo", barrier_min=2)
+        command = [sys.executable, str(ROOT / "examples" / "in_step.py"), coordinator.url, "20"]
+        workers = [subprocess.Popen(command) for _ in range(2)]
+        assert [worker.wait(timeout=60) for worker in workers] == [0, 0]
+        shown = coordinator.show("demo")
+        assert shown["barriers"][0]["released"] == 20
+        assert {worker["state"] for worker in shown["workers"]} == {"Left"}

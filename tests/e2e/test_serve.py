@@ -1,0 +1,233 @@
+"""``quorate serve`` from its first line to its last: ready, logging, draining, and every way in which it cannot start."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import signal
+import socket
+import sqlite3
+from pathlib import Path
+
+import pytest
+from msgspec import Raw
+from tests.doors.talk import Talk
+from tests.e2e.command import Serving, quorate, told, until
+
+from quorate.core.cluster.events import WorkerLeft, WorkerRegistered
+from quorate.core.codec import encode
+from quorate.core.errors import CATALOG
+from quorate.core.members import Cause
+from quorate.core.messages import Call
+from quorate.wire.messages import Goodbye
+
+
+def words(text: str) -> str:
+    return " ".join(text.split())
+
+
+# -- its life -------------------------------------------------------------------------------------------------------
+
+
+def test_a_ready_server_says_where_it_is_and_how_to_go_on(tmp_path: Path) -> None:
+    folder = tmp_path / "runs"
+    with Serving(folder) as server:
+        (line,) = server.out.splitlines()
+        assert server.url in line
+        assert str(folder) in line
+        assert f"quorate run create NAME {server.url}" in line
+        assert told(quorate("run", "create", "demo", server.url, "--json"))["value"]["run"] == "demo"
+
+
+@pytest.mark.parametrize("which", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_drains_and_the_exit_code_is_0(tmp_path: Path, which: signal.Signals) -> None:
+    with Serving(tmp_path / "runs") as server:
+        quorate("run", "create", "demo", server.url)
+        with Talk(server.url) as talk:
+            talk.join("w1")
+            assert server.stop(which) == 0
+            assert talk.hear(Goodbye).refusal.code == "draining"
+        assert [line["signal"] for line in server.log() if "signal" in line] == [which.name]
+        assert not server.ready_file.exists()
+
+
+def test_draining_under_load_answers_what_was_decided(tmp_path: Path) -> None:
+    """Whoever is answered finds it in the journal of the next life; nobody waits for the end of the drain."""
+    folder = tmp_path / "runs"
+    with Serving(folder) as server:
+        quorate("run", "create", "demo", server.url)
+        with Talk(server.url) as talk:
+            for i in range(200):
+                talk.join(f"w{i}")
+                if i == 100:
+                    server.send(signal.SIGTERM)
+                    break
+            answered = i + 1
+            assert server.process.wait(20) == 0
+    with Serving(folder) as server:
+        shown = told(quorate("run", "show", "demo", server.url, "--json"))["value"]
+        assert (len(shown["workers"]), shown["term"]) == (answered, 2)
+
+
+def test_a_second_signal_does_not_wait(tmp_path: Path) -> None:
+    """The first one would: somebody else holds the journal, so that what is under way cannot be written."""
+    folder = tmp_path / "runs"
+    with Serving(folder) as server, Talk(server.url) as talk:
+        quorate("run", "create", "demo", server.url)
+        with contextlib.closing(sqlite3.connect(folder / "journal.db", isolation_level=None)) as other:
+            other.execute("BEGIN IMMEDIATE")
+            talk.say(Call("demo", Cause("w1", 0, 0), Raw(encode(WorkerRegistered("w1", 0, bytes(16))))))
+            until(lambda: "being written" in quorate("explain", "demo", server.url).stdout, "a slow write")
+            server.send(signal.SIGTERM)
+            until(lambda: [line for line in server.log() if "signal" in line], "draining")
+            assert server.stop() == 128 + signal.SIGTERM
+            assert server.log("ends at once")
+    with Serving(folder) as server:
+        assert told(quorate("status", server.url, "--json"))["value"]["server"]["serving"] is True
+
+
+def test_a_memory_store_forgets_and_says_so(tmp_path: Path) -> None:
+    with Serving(tmp_path / "runs", "--store", "memory") as server:
+        assert "memory only" in server.out
+        assert quorate("run", "create", "demo", server.url).returncode == 0
+        assert server.stop() == 0
+    with Serving(tmp_path / "runs", "--store", "memory") as server:
+        assert told(quorate("run", "list", server.url, "--json"))["value"] == []
+
+
+# -- its log --------------------------------------------------------------------------------------------------------
+
+
+def test_every_decision_is_logged_once_with_its_reason(tmp_path: Path) -> None:
+    with Serving(tmp_path / "runs") as server:
+        settings = ["--set", "heartbeat_interval_s=0.1", "--set", "heartbeat_timeout_s=0.5"]
+        quorate("run", "create", "demo", server.url, *settings)
+        with Talk(server.url) as talk:
+            talk.join("w1")
+            talk.ready("w1")
+            talk.call(Cause("w1", 1, 2), WorkerLeft("w1", 1, "has enough"))
+            refusal = talk.ready("w1", seq=3)
+            talk.join("w2")
+            lost = until(lambda: server.log("worker lost"), "the loss of w2")
+        quorate("run", "stop", "demo", server.url, "--reason", "tested")
+        until(lambda: server.log("explain", why="the run is over: tested"), "the end")
+        assert server.stop() == 0
+        assert [(line["member"], line["level"]) for line in lost] == [("w2", "warn")]
+        assert "no sign of life" in lost[0]["reason"]
+        assert [line["member"] for line in server.log("worker registered")] == ["w1", "w2"]
+        assert [line["reason"] for line in server.log("worker left")] == ["has enough"]
+        assert [(line["code"], line["why"]) for line in server.log("command refused")] == [(refusal.code, refusal.why)]
+        assert [(line["term"], line["run"]) for line in server.log("host took")] == [(1, "demo")]
+        assert [line["reason"] for line in server.log("run stopped")] == ["tested"]
+        assert len(server.log("run created")) == 1
+
+
+def test_what_a_run_waits_for_is_logged_once_although_time_passes(tmp_path: Path) -> None:
+    with Serving(tmp_path / "runs") as server:
+        quorate("run", "create", "demo", server.url)
+        with Talk(server.url) as talk:
+            for name in ("w1", "w2"):
+                talk.join(name)
+                talk.ready(name)
+            talk.arrive("w1", 0)
+            until(lambda: [line for line in server.log("explain") if "waits for w2" in line["why"]], "the wait for w2")
+            shown = ["explain", "demo", server.url, "--json"]
+            until(lambda: told(quorate(*shown))["value"]["waits"][0]["waited_us"] > 4_000_000, "four seconds")
+            talk.arrive("w2", 0)
+            talk.passed("w2")
+            until(lambda: "waits for nobody" in server.log("explain")[-1]["why"], "the end of the wait")
+        waits = [line for line in server.log("explain") if "have arrived" in line["why"]]
+        assert len(waits) == 1, waits
+
+
+def test_the_level_of_the_log_is_an_option(tmp_path: Path) -> None:
+    with Serving(tmp_path / "runs", "--log-level", "warn") as server:
+        quorate("run", "create", "demo", server.url)
+        assert server.stop() == 0
+        assert server.log() == []
+
+
+# -- every way in which it cannot start -------------------------------------------------------------------------------
+
+
+def refused(*arguments: object) -> tuple[int, str]:
+    result = quorate("serve", *arguments)
+    assert "Traceback" not in result.stderr
+    assert result.stdout == ""
+    return result.returncode, words(result.stderr)
+
+
+def test_a_port_in_use_is_named_with_a_way_out(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        code, said = refused("--folder", tmp_path, "--port", port)
+    assert code == CATALOG["config"].exit
+    assert f"listen.port = {port}: another program listens there" in said
+    assert "choose another port" in said
+
+
+def test_a_folder_that_cannot_be_written_is_named(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    code, said = refused("--folder", tmp_path / "file", "--port", 0)
+    assert code == CATALOG["config"].exit
+    assert f"store.folder = '{tmp_path / 'file'}': cannot be written" in said
+
+
+def test_an_address_that_others_can_reach_needs_tls_and_tokens(tmp_path: Path) -> None:
+    code, said = refused("--folder", tmp_path, "--port", 0, "--host", "0.0.0.0")
+    assert code == CATALOG["config"].exit
+    assert "--insecure" in said
+    with Serving(tmp_path / "runs", "--host", "0.0.0.0", "--insecure") as server:
+        assert "insecure" in server.out
+
+
+def test_all_bad_settings_are_named_at_once(tmp_path: Path) -> None:
+    file = tmp_path / "quorate.toml"
+    file.write_text("[listen]\nprot = 7\n[host]\nbeat_s = 'often'\n")
+    code, said = refused("--config", file, "--store", "paper")
+    assert code == CATALOG["config"].exit
+    assert "listen.prot" in said
+    assert "host.beat_s" in said
+    assert "store.kind = 'paper': one of: sqlite, memory" in said
+
+
+def test_a_file_sets_what_options_do_not(tmp_path: Path) -> None:
+    file = tmp_path / "quorate.toml"
+    file.write_text("[runs.cluster]\nbarrier_min = 7\n[log]\nlevel = 'error'\n")
+    with Serving(tmp_path / "runs", "--config", file) as server:
+        quorate("run", "create", "demo", server.url)
+        assert server.log() == []
+    with Serving(tmp_path / "runs", "--config", file, "--log-level", "info") as server:
+        until(lambda: server.log("serving"), "the log")
+        journal = quorate("journal", "show", tmp_path / "runs", "demo", "--limit", "1", "--json")
+        assert json.loads(journal.stdout.splitlines()[-1])["entries"][0]["events"][0]["fields"]["config"]["barrier_min"] == 7
+
+
+def test_a_journal_of_a_newer_quorate_is_not_touched(tmp_path: Path) -> None:
+    with Serving(tmp_path / "runs") as server:
+        assert server.stop() == 0
+    with contextlib.closing(sqlite3.connect(tmp_path / "runs" / "journal.db", isolation_level=None)) as database:
+        database.execute("PRAGMA user_version=99")
+    code, said = refused("--folder", tmp_path / "runs", "--port", 0)
+    assert code == CATALOG["journal_newer"].exit
+    assert "schema version 99" in said
+    assert "serve another folder" in said
+
+
+def test_a_damaged_journal_is_named_with_the_way_to_mend_it(tmp_path: Path) -> None:
+    folder = tmp_path / "runs"
+    with Serving(folder) as server:
+        quorate("run", "create", "demo", server.url)
+        assert server.stop() == 0
+    whole = (folder / "journal.db").read_bytes()
+    (folder / "journal.db").write_bytes(whole[:100] + b"\xff" * (len(whole) - 100))
+    code, said = refused("--folder", folder, "--port", 0)
+    assert code == CATALOG["journal_corrupt"].exit
+    assert f"quorate journal verify {folder}" in said
+
+
+def test_a_ready_file_that_cannot_be_written_is_named(tmp_path: Path) -> None:
+    result = quorate("serve", "--folder", tmp_path / "runs", "--port", 0, "--ready-file", tmp_path / "no" / "where")
+    assert result.returncode == CATALOG["config"].exit
+    assert "--ready-file" in result.stderr
+    assert "Traceback" not in result.stderr

@@ -1,0 +1,293 @@
+"""Every verb that asks a coordinator, against a real one: what it prints, what its object says, and its exit code."""
+
+from __future__ import annotations
+
+import json
+import os
+import pty
+import select
+import signal
+import struct
+import subprocess
+import termios
+from collections.abc import Iterator
+from fcntl import ioctl
+from pathlib import Path
+
+import pytest
+from tests.doors.talk import Talk
+from tests.e2e.command import PATIENCE_S, QUORATE, Serving, environment, quorate, told, until
+
+from quorate.core.errors import CATALOG
+from quorate.doors.auth import Authority, Role
+from quorate.trust import create_authority
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Serving]:
+    with Serving(tmp_path_factory.mktemp("serving") / "runs") as started:
+        yield started
+
+
+@pytest.fixture
+def run(server: Serving, request: pytest.FixtureRequest) -> str:
+    """A run of this test's own."""
+    name = request.node.name[:60].replace("[", "-").replace("]", "")
+    assert quorate("run", "create", name, server.url).returncode == 0
+    return str(name)
+
+
+# -- looking ----------------------------------------------------------------------------------------------------------
+
+
+def test_status_says_who_serves_and_what_each_run_waits_for(server: Serving, run: str) -> None:
+    result = quorate("status", server.url)
+    assert result.returncode == 0
+    assert f"serves on {server.url}" in result.stdout
+    assert "no worker is here" in result.stdout
+    value = told(quorate("status", server.url, "--json"))["value"]
+    assert (value["server"]["serving"], value["server"]["draining"]) == (True, False)
+    (shown,) = [shown for shown in value["runs"] if shown["run"] == run]
+    assert (shown["phase"], shown["here"], shown["workers"]) == ("Open", 0, 0)
+
+
+def test_the_url_comes_from_the_environment_if_it_is_not_given(server: Serving) -> None:
+    assert quorate("status", url=server.url).returncode == 0
+    assert quorate("status", "tcp://127.0.0.1:1", url=server.url).returncode == CATALOG["unreachable"].exit
+
+
+def test_a_run_is_created_with_settings_listed_and_shown(server: Serving) -> None:
+    result = quorate("run", "create", "bert", server.url, "--set", "barrier_min=8", "--label", "for people")
+    assert f'quorate.connect("{server.url}", run="bert")' in result.stdout
+    listed = told(quorate("run", "list", server.url, "--json"))["value"]
+    assert "bert" in [shown["run"] for shown in listed]
+    assert "bert" in quorate("run", "list", server.url).stdout
+    shown = told(quorate("run", "show", "bert", server.url, "--json"))
+    assert (shown["command"], shown["value"]["label"], shown["value"]["kind"]) == ("run show", "for people", "cluster")
+    assert "bert  Open  entry 1  term 1" in quorate("run", "show", "bert", server.url).stdout
+
+
+def test_explain_says_what_is_awaited_and_what_happens_then(server: Serving) -> None:
+    with waiting(server, "demo") as talk:
+        page = quorate("explain", "demo", server.url)
+        assert page.returncode == 0
+        assert "waits for w2" in " ".join(page.stdout.split())
+        assert "aborted for all in" in " ".join(page.stdout.split())
+        value = told(quorate("explain", "demo", server.url, "--json"))["value"]
+        assert [wait["missing"] for wait in value["waits"]] == [["w2"]]
+        shown = quorate("top", "demo", server.url, "--once")
+        assert shown.returncode == 0
+        barrier, *workers = [line.split() for line in shown.stdout.splitlines() if line.startswith(("step", "   "))]
+        assert barrier[:6] == ["step", "0", "0", "0", "1/2", "w2"]
+        assert [(words[0], words[1], words[2]) for words in workers] == [("1", "w2", "Idle"), ("0", "w1", "Idle")]
+        assert "awaited at step" in shown.stdout
+        assert told(quorate("top", "demo", server.url, "--json"))["value"]["taking_part"] == 2
+        talk.arrive("w2", 0)
+        talk.passed("w2")
+    assert "last to come" in quorate("run", "show", "demo", server.url, COLUMNS="120").stdout
+
+
+class waiting:
+    """Two workers of the run, of which one stands at a barrier."""
+
+    def __init__(self, server: Serving, name: str) -> None:
+        assert quorate("run", "create", name, server.url).returncode == 0
+        self.talk = Talk(server.url)
+
+    def __enter__(self) -> Talk:
+        for name in ("w1", "w2"):
+            self.talk.join(name)
+            self.talk.ready(name)
+        self.talk.arrive("w1", 0)
+        until(lambda: self.talk.ask("show").value["explanation"]["waits"], "somebody waits")
+        return self.talk
+
+    def __exit__(self, *_exc: object) -> None:
+        self.talk.socket.close()
+
+
+def test_top_is_live_until_ctrl_c_and_leaves_the_terminal_as_it_was(server: Serving, run: str) -> None:
+    ours, theirs = pty.openpty()
+    ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 80, 0, 0))
+    command = [*QUORATE, "top", run, server.url, "--interval", "0.1"]
+    named = {name: value for name, value in environment(TERM="xterm").items() if name not in ("COLUMNS", "LINES")}
+    process = subprocess.Popen(command, stdin=theirs, stdout=theirs, stderr=theirs, env=named)
+    os.close(theirs)
+    try:
+        seen = read_until(ours, b"no worker is here")
+        assert b"\x1b[?1049h" in seen, "the other screen"
+        assert quorate("run", "stop", run, server.url, "--reason", "seen enough").returncode == 0
+        read_until(ours, b"seen enough")
+        process.send_signal(signal.SIGINT)
+        assert b"Traceback" not in read_until(ours, b"\x1b[?1049l")
+        assert process.wait(PATIENCE_S) == 0
+    finally:
+        process.kill()
+        process.wait()
+        os.close(ours)
+
+
+def read_until(terminal: int, wanted: bytes) -> bytes:
+    seen = b""
+    while wanted not in seen:
+        ready, _, _ = select.select([terminal], [], [], PATIENCE_S)
+        assert ready, seen.decode(errors="replace")
+        seen += os.read(terminal, 65536)
+    return seen
+
+
+# -- ordering -----------------------------------------------------------------------------------------------------------
+
+
+def test_workers_are_ordered_one_or_all_and_a_run_is_rolled_back_and_stopped(server: Serving) -> None:
+    name = "orders"
+    with waiting_in(server, name):
+        one = quorate("run", "order", name, server.url, "--worker", "w1", "--command", "pause")
+        assert "w1 will hear: pause (order 1" in one.stdout
+        settings = ["--command", "reconfigure", "--set", "batch_size=16", "--json"]
+        everybody = told(quorate("run", "order", name, server.url, "--all", *settings))["value"]
+        assert (everybody["order"], everybody["workers"]) == (2, 1)
+        back = told(quorate("run", "roll-back", name, server.url, "--reason", "too hot", "--json"))["value"]
+        assert back["fence"] == 1
+        assert "is stopped (entry" in quorate("run", "stop", name, server.url, "--reason", "done").stdout
+        assert "the run is over: done" in quorate("explain", name, server.url).stdout
+        late = quorate("run", "stop", name, server.url, "--reason", "again", "--json")
+        assert late.returncode == CATALOG["run_closed"].exit
+        assert told(late)["error"]["code"] == "run_closed"
+
+
+class waiting_in:
+    """A worker of a run with another name."""
+
+    def __init__(self, server: Serving, name: str) -> None:
+        from msgspec import Raw
+
+        from quorate.core.cluster.events import WorkerRegistered
+        from quorate.core.codec import encode
+        from quorate.core.members import Cause
+        from quorate.core.messages import Answered, Call
+
+        assert quorate("run", "create", name, server.url).returncode == 0
+        self.talk = Talk(server.url)
+        self.talk.say(Call(name, Cause("w1", 0, 0), Raw(encode(WorkerRegistered("w1", 0, bytes(16))))))
+        self.talk.hear(Answered)
+
+    def __enter__(self) -> Talk:
+        return self.talk
+
+    def __exit__(self, *_exc: object) -> None:
+        self.talk.socket.close()
+
+
+# -- what goes wrong ------------------------------------------------------------------------------------------------------
+
+BAD = [
+    (["explain", "nowhere"], "unknown_run", "there is no run 'nowhere' here"),
+    (["top", "nowhere"], "unknown_run", "there is no run 'nowhere' here"),
+    (["run", "show", "nowhere"], "unknown_run", "there is no run 'nowhere' here"),
+    (["run", "stop", "nowhere", "--reason", "x"], "unknown_run", "there is no run 'nowhere' here"),
+    (["run", "create", "there"], "run_exists", "choose another name"),
+    (["run", "create", "x", "--kind", "clutser"], "config", "choose one of: cluster"),
+    (["run", "create", "x", "--set", "barrier_min"], "config", "write KEY=VALUE"),
+    (["run", "create", "x", "--set", "barrier_min=many"], "config", "barrier_min = 'many'"),
+    (["run", "create", "x", "--set", "barrier_min=0"], "config", "barrier_min = 0"),
+    (["run", "create", "x", "--set", "barier_min=3"], "config", "barier_min = 3"),
+    (["run", "create", "x" * 200], "malformed", "run"),
+    (["run", "order", "there", "--command", "pause"], "config", "--worker, or all with --all"),
+    (["run", "order", "there", "--worker", "w1", "--command", "dance"], "config", "one of: stop, pause"),
+    (["run", "order", "there", "--worker", "w1", "--command", "pause"], "unknown_worker", "w1 has not registered"),
+    (["run", "stop", "there", "--reason", " "], "config", "say why"),
+]
+
+
+@pytest.mark.parametrize(("arguments", "code", "words"), BAD, ids=lambda value: " ".join(value)[:40])
+def test_what_goes_wrong_is_named_with_the_exit_code_of_the_catalog(
+    server: Serving, arguments: list[str], code: str, words: str
+) -> None:
+    quorate("run", "create", "there", server.url)
+    result = quorate(*arguments, "--json", url=server.url)
+    assert result.returncode == CATALOG[code].exit, result.stderr
+    assert told(result)["error"]["code"] == code
+    assert "Traceback" not in result.stderr
+    assert words in result.stderr.replace("\n", " ")
+
+
+@pytest.mark.parametrize(
+    ("url", "code", "words"),
+    [
+        ("tcp://127.0.0.1:1", "unreachable", "connection refused"),
+        ("tcp://no.such.name.invalid", "unreachable", "no.such.name.invalid"),
+        ("http://127.0.0.1:7700", "config", "write tcp://HOST:PORT"),
+        ("tcp://127.0.0.1:99999", "config", "write tcp://HOST:PORT"),
+        ("7700", "config", "write tcp://HOST:PORT"),
+    ],
+)
+def test_a_coordinator_that_is_not_there_is_named(url: str, code: str, words: str) -> None:
+    result = quorate("status", url, "--json", "--timeout", "10")
+    assert result.returncode == CATALOG[code].exit
+    assert words in told(result)["error"]["why"]
+    assert words in result.stderr
+
+
+def test_tls_and_tokens_are_asked_for_and_their_lack_is_named(tmp_path: Path) -> None:
+    founded = create_authority(tmp_path / "tls", ["localhost"], 10)
+    file = tmp_path / "quorate.toml"
+    tls = {"cert": str(founded.server.cert), "key": str(founded.server.key)}
+    lines = [f"{name} = {json.dumps(value)}" for name, value in tls.items()]
+    file.write_text("\n".join(["[access]", 'tokens = "required"', "[tls]", *lines]))
+    folder, ca = tmp_path / "runs", founded.authority.cert
+    with Serving(folder, "--config", file) as server:
+        port = server.url.rpartition(":")[2]
+        url = f"tcps://localhost:{port}"
+        authority = Authority.open(folder)
+        viewer, admin = (authority.new_token(role) for role in (Role.VIEWER, Role.ADMIN))
+        one = authority.new_token(Role.VIEWER, "demo")
+        created = quorate("run", "create", "demo", url, "--ca", ca, QUORATE_TOKEN=admin)
+        assert created.returncode == 0, created.stderr
+        quorate("run", "create", "other", url, "--ca", ca, "--token", admin)
+        assert quorate("run", "show", "demo", url, QUORATE_CA=str(ca), QUORATE_TOKEN=viewer).returncode == 0
+        only = told(quorate("run", "list", url, "--ca", ca, "--json", QUORATE_TOKEN=one))["value"]
+        assert [shown["run"] for shown in only] == ["demo"]
+        refused = [
+            (quorate("status", url, "--ca", ca), "bad_token", "no token came"),
+            (quorate("status", url, "--ca", ca, "--token", viewer + "x"), "bad_token", "did not make the token"),
+            (quorate("run", "stop", "demo", url, "--ca", ca, "--reason", "x", "--token", viewer), "forbidden", "viewer"),
+            (quorate("run", "show", "other", url, "--ca", ca, "--token", one), "forbidden", "demo"),
+            (quorate("status", url, "--token", viewer), "unreachable", "--ca FILE"),
+            (quorate("status", f"tcp://localhost:{port}", "--token", viewer), "unreachable", "tcps://"),
+            (quorate("status", f"tcp://localhost:{port}", "--ca", ca), "config", "tcps://"),
+        ]
+        for result, code, words in refused:
+            assert result.returncode == CATALOG[code].exit, result.stderr
+            assert words in result.stderr
+            assert "Traceback" not in result.stderr
+
+
+# -- what typer promises -----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "verb",
+    ["serve", "status", "explain", "top", "run create", "run list", "run show", "run stop", "run order", "run roll-back"],
+)
+def test_every_verb_has_help_with_an_example(verb: str) -> None:
+    result = quorate(*verb.split(), "--help")
+    assert result.returncode == 0
+    assert f"quorate {verb}" in result.stdout.partition("Examples:")[2]
+
+
+def test_completion_installs_and_knows_verbs_kinds_runs_and_commands(server: Serving, run: str, tmp_path: Path) -> None:
+    installed = quorate("--install-completion", HOME=str(tmp_path), _TYPER_COMPLETE_TEST_DISABLE_SHELL_DETECTION="1",
+                        SHELL="/bin/bash")  # fmt: skip
+    assert installed.returncode == 0, installed.stderr
+
+    def completed(*words: str) -> list[str]:
+        asked = {"COMP_WORDS": " ".join(["quorate", *words]), "COMP_CWORD": str(len(words))}
+        result = quorate(url=server.url, _QUORATE_COMPLETE="complete_bash", **asked)
+        return result.stdout.split()
+
+    assert completed("sta") == ["status"]
+    assert completed("run", "create", "x", "--kind", "c") == ["cluster"]
+    assert completed("explain", run[:5]) == [run]
+    assert completed("run", "order", run, "--command", "p") == ["pause"]
+    assert "barrier_min=" in completed("run", "create", "x", "--set", "barrier")
