@@ -22,12 +22,15 @@ check: $(READY)  ## style, types, layers, stale documents
 
 soak: $(READY)  ## the long ones
 	$(BIN)/quorate sim cluster --seeds 1..500
-	QUORATE_SOAK=1 $(BIN)/pytest --numprocesses 2 tests/sim tests/stores
+	QUORATE_SOAK=1 $(BIN)/pytest --numprocesses 2 tests/sim tests/stores tests/e2e
 
 bench: $(READY)  ## every measurement, with its target
 	$(BIN)/quorate bench fold
 	$(BIN)/quorate bench journal
 	$(BIN)/quorate bench sim
+	$(BIN)/quorate bench heartbeats
+	$(BIN)/quorate bench barrier
+	$(BIN)/quorate bench memory
 
 docs: $(READY)  ## write the generated pages
 	$(BIN)/python -m quorate.docs

@@ -9,6 +9,8 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 from tests.cli.journals import (
     ARCHIVED,
     CORRUPT,
@@ -190,6 +192,38 @@ def test_commits_behind_a_damaged_frame_of_the_log_are_saved(crashed: Path, whol
     assert [(plan["last"], plan["lost"]) for plan in found["plans"]] == [(LAST, None), (1, None)]
     assert said("verify", copy)["damage"] is None
     assert (copy / "journal.db.damaged-1-wal").read_bytes() == before["journal.db-wal"]
+
+
+@settings(max_examples=20, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    which=st.sampled_from(["journal.db", "journal.db-wal", "*-000000000010.qseg", "*-000000000020.qseg"]),
+    place=st.floats(0, 1, exclude_max=True),
+    noise=st.binary(min_size=1, max_size=300),
+)
+def test_after_any_damage_a_repair_leaves_a_journal_that_verifies(
+    crashed: Path, whole: Path, tmp_path: Path, which: str, place: float, noise: bytes
+) -> None:
+    shutil.rmtree(tmp_path / "copy", ignore_errors=True)
+    copy = Path(shutil.copytree(crashed if which == "journal.db-wal" else whole, tmp_path / "copy"))
+    file = next(copy.rglob(which))
+    before = bytearray(file.read_bytes())
+    offset = int(place * len(before))
+    before[offset : offset + len(noise)] = noise[: len(before) - offset]
+    file.write_bytes(before)
+    found = runner.invoke(app, ["journal", "repair", str(copy), "--yes", "--json"])
+    assert found.exit_code in (0, CATALOG["journal_newer"].exit), found.output
+    if found.exit_code == 0:
+        good = entries(crashed_original(crashed, tmp_path) if which == "journal.db-wal" else whole)
+        first = said("verify", copy)["runs"][0]["first"] if said("verify", copy)["runs"] else 1
+        left = entries(copy, first=first)
+        assert left == good[first - 1 : first - 1 + len(left)]
+
+
+def crashed_original(crashed: Path, tmp_path: Path) -> Path:
+    """Opening it changes it, so a copy."""
+    if not (tmp_path / "original").exists():
+        shutil.copytree(crashed, tmp_path / "original")
+    return tmp_path / "original"
 
 
 def test_an_export_of_another_history_does_not_fit_and_is_not_used(copy: Path, tmp_path: Path) -> None:

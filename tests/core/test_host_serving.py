@@ -116,6 +116,19 @@ def test_run_time_of_a_follower_goes_on_from_the_entry_it_read_last() -> None:
     assert at_us(beta) == 62 * SECOND
 
 
+def test_run_time_goes_on_when_a_follower_is_shown_what_it_has_read_before() -> None:
+    alpha = tallying("a")
+    beta = follower(alpha.journal)
+    beta.report(Followed(2, alpha.journal.entries[1:]), 5 * SECOND)
+    beta.report(Followed(3, []))
+    beta.report(Take(), 2 * SECOND)
+    assert at_us(beta) == 7 * SECOND
+    nobody = Hand(tally.KINDS)
+    nobody.load()
+    assert nobody.report(Followed(1, [])) == []
+    assert nobody.host.run is None
+
+
 def test_run_time_is_what_a_batch_is_decided_at_not_when_it_is_written() -> None:
     hand = tallying("a")
     hand.now_us += 3 * SECOND
@@ -347,6 +360,48 @@ def test_take_said_once_is_done_once() -> None:
     assert alpha.host.phase is Phase.FOLLOWING
 
 
+def test_take_said_before_there_is_a_run_is_over_when_the_run_is_made_here() -> None:
+    alpha = Hand(tally.KINDS)
+    alpha.load()
+    alpha.report(Take())
+    alpha.report(Create(created("tally")))
+    alpha.land()
+    takeover(tally.KINDS, alpha.journal, "beta")
+    alpha.call("a", *join("a"))
+    (append,) = alpha.take_out(Append)
+    alpha.report(Taken(append.nonce, alpha.journal.entries[1]))
+    alpha.load()
+    assert alpha.host.phase is Phase.FOLLOWING
+
+
+def test_a_host_that_reads_the_journal_again_does_not_judge_its_rival_meanwhile() -> None:
+    beta = follower(tallying("a").journal)
+    watch(beta, 2 * SECOND)
+    beta.report(Followed(9, []))
+    for _ in range(10):
+        beta.tick(SECOND)
+    assert beta.host.wake_us() is None
+    beta.load()
+    assert beta.host.phase is Phase.FOLLOWING
+
+
+def test_whoever_was_sent_on_is_not_answered_here_later_and_not_sent_on_twice() -> None:
+    alpha = tallying("a", "b")
+    beta = takeover(tally.KINDS, alpha.journal, "beta")
+    alpha.call("a", *count("a", 1))
+    (append,) = alpha.take_out(Append)
+    alpha.report(Taken(append.nonce, beta.journal.entries[3]))
+    assert len(byhand.sent(alpha.load(), Moved)) == 2
+    gamma = takeover(tally.KINDS, alpha.journal, "gamma")
+    assert byhand.sent(alpha.report(Followed(5, gamma.journal.entries[4:]))) == []
+    alpha.report(Take())
+    assert answers(alpha.land()) == []
+    assert alpha.take_out(Append) == []
+    alpha.take_out(Beat)
+    alpha.tick()
+    assert alpha.take_out(Beat) == [Beat("alpha/4", 1)]
+
+
 def test_a_run_that_nobody_serves_yet_is_taken_after_the_same_wait() -> None:
     made = created("tally", seeding="chain")
     hand = Hand(tally.KINDS, limits=LIMITS)
@@ -408,6 +463,7 @@ def test_a_follower_that_sees_damage_stops_and_names_it() -> None:
     (*_, stop) = beta.report(Followed(3, [b"junk"]))
     assert isinstance(stop, Stop)
     assert stop.code == "journal_corrupt"
+    assert beta.host.wake_us() is None
 
 
 def test_entries_seen_while_one_of_our_own_is_under_way_change_nothing() -> None:

@@ -546,8 +546,10 @@ def test_a_repeat_across_hosts_gets_the_answer_that_was_given() -> None:
 def test_messages_that_came_together_are_decided_together() -> None:
     hand = tallying("a", "b")
     together = [("a", call(*count("a", 1, 1))), ("b", call(*count("b", 1, 2))), ("a", call(*count("a", 2, 3)))]
+    hand.now_us += 5_000_000
     hand.actions.extend(hand.host.receive(together, hand.now_us))
     hand.land()
+    assert hand.host.run.head.at_us == 5_000_000  # type: ignore[union-attr]
     assert written(hand) == [tally.Counted("a", 1, 1), tally.Counted("b", 1, 2), tally.Counted("a", 1, 3)]
     hand.report(Broken("journal_broken", "fsync failed"))
     moved = hand.host.receive(together, hand.now_us)

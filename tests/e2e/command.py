@@ -47,7 +47,8 @@ def told(result: subprocess.CompletedProcess[str]) -> dict[str, Any]:
 class Serving:
     """``quorate serve``, ready."""
 
-    def __init__(self, folder: Path, *arguments: object, ready: bool = True, port: int = 0) -> None:
+    def __init__(self, folder: Path, *arguments: object, port: int = 0, **more: str) -> None:
+        """``more``: further variables of its environment."""
         name = f"{time.monotonic_ns()}"
         self.folder = folder
         self.ready_file = folder.parent / f"ready-{name}"
@@ -55,12 +56,10 @@ class Serving:
         command = [*QUORATE, "serve", "--folder", str(folder), "--port", str(port), "--json-logs"]
         command += ["--ready-file", str(self.ready_file), *map(str, arguments)]
         with self._out.open("wb") as out, self._log.open("wb") as log:
-            self.process = subprocess.Popen(command, stdout=out, stderr=log, env=environment())
-        self.url = ""
-        if ready:
-            until(lambda: self.ready_file.exists() or self.process.poll() is not None, "ready")
-            assert self.process.poll() is None, self._log.read_text()
-            self.url = self.ready_file.read_text().strip()
+            self.process = subprocess.Popen(command, stdout=out, stderr=log, env=environment(**more))
+        until(lambda: self.ready_file.exists() or self.process.poll() is not None, "ready")
+        assert self.process.poll() is None, self._log.read_text()
+        self.url = self.ready_file.read_text().strip()
 
     def __enter__(self) -> Serving:
         return self
@@ -76,9 +75,15 @@ class Serving:
 
     def log(self, what: str = "", **facts: Any) -> list[dict[str, Any]]:
         """Whole lines of the log about this."""
-        lines = [json.loads(line) for line in self._log.read_text().split("\n")[:-1]]
+        lines = [json.loads(line) for line in self._log.read_text().split("\n")[:-1] if line.startswith("{")]
         about = [line for line in lines if what in ("", line["what"])]
         return [line for line in about if all(line.get(name) == value for name, value in facts.items())]
+
+    @property
+    def last_words(self) -> str:
+        """What it said beside its log, without line ends."""
+        lines = self._log.read_text().splitlines()
+        return " ".join(line for line in lines if not line.startswith("{"))
 
     def send(self, which: signal.Signals) -> None:
         self.process.send_signal(which)

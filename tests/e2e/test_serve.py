@@ -1,4 +1,4 @@
-"""``quorate serve`` from its first line to its last: ready, logging, draining, and every way in which it cannot start."""
+"""``quorate serve`` from its first line to its last: ready, logging, draining, and all the ways it cannot start."""
 
 from __future__ import annotations
 
@@ -7,12 +7,14 @@ import json
 import signal
 import socket
 import sqlite3
+import time
 from pathlib import Path
 
 import pytest
 from msgspec import Raw
 from tests.doors.talk import Talk
 from tests.e2e.command import Serving, quorate, told, until
+from tests.e2e.fleet import RUN, Fleet
 
 from quorate.core.cluster.events import WorkerLeft, WorkerRegistered
 from quorate.core.codec import encode
@@ -26,7 +28,7 @@ def words(text: str) -> str:
     return " ".join(text.split())
 
 
-# -- its life -------------------------------------------------------------------------------------------------------
+# -- its life ---------------------------------------------------------------------------------------------------------
 
 
 def test_a_ready_server_says_where_it_is_and_how_to_go_on(tmp_path: Path) -> None:
@@ -51,22 +53,27 @@ def test_a_signal_drains_and_the_exit_code_is_0(tmp_path: Path, which: signal.Si
         assert not server.ready_file.exists()
 
 
-def test_draining_under_load_answers_what_was_decided(tmp_path: Path) -> None:
-    """Whoever is answered finds it in the journal of the next life; nobody waits for the end of the drain."""
-    folder = tmp_path / "runs"
+def test_a_fleet_under_way_is_drained_at_once_and_goes_on_with_the_next_server(tmp_path: Path) -> None:
+    """Something is always under way in such a fleet: a drain that waited for a quiet moment would wait for ever."""
+    folder, fleet = tmp_path / "runs", Fleet(12, seed=1)
     with Serving(folder) as server:
-        quorate("run", "create", "demo", server.url)
-        with Talk(server.url) as talk:
-            for i in range(200):
-                talk.join(f"w{i}")
-                if i == 100:
-                    server.send(signal.SIGTERM)
-                    break
-            answered = i + 1
-            assert server.process.wait(20) == 0
-    with Serving(folder) as server:
-        shown = told(quorate("run", "show", "demo", server.url, "--json"))["value"]
-        assert (len(shown["workers"]), shown["term"]) == (answered, 2)
+        quorate("run", "create", RUN, server.url, "--set", "barrier_min=12")
+        address = ("127.0.0.1", int(server.url.rpartition(":")[2]))
+        assert fleet.drive(address, lambda: fleet.lowest() >= 5)
+        began = time.monotonic()
+        server.send(signal.SIGTERM)
+        assert fleet.drive(address, lambda: server.process.poll() is not None, 20)
+        assert server.process.returncode == 0
+        assert time.monotonic() - began < 8, "less than host.drain_s"
+        assert server.log("drained in part") == []
+    with Serving(folder, port=address[1]):
+        goal = fleet.lowest() + 5
+        assert fleet.drive(address, lambda: fleet.lowest() >= goal)
+        for worker in fleet.workers:
+            worker.resting = True
+        assert fleet.drive(address, lambda: all(worker.session.idle() for worker in fleet.workers), 20)
+    fleet.close()
+    fleet.judge(folder)
 
 
 def test_a_second_signal_does_not_wait(tmp_path: Path) -> None:
@@ -95,7 +102,7 @@ def test_a_memory_store_forgets_and_says_so(tmp_path: Path) -> None:
         assert told(quorate("run", "list", server.url, "--json"))["value"] == []
 
 
-# -- its log --------------------------------------------------------------------------------------------------------
+# -- its log ----------------------------------------------------------------------------------------------------------
 
 
 def test_every_decision_is_logged_once_with_its_reason(tmp_path: Path) -> None:
@@ -200,7 +207,8 @@ def test_a_file_sets_what_options_do_not(tmp_path: Path) -> None:
     with Serving(tmp_path / "runs", "--config", file, "--log-level", "info") as server:
         until(lambda: server.log("serving"), "the log")
         journal = quorate("journal", "show", tmp_path / "runs", "demo", "--limit", "1", "--json")
-        assert json.loads(journal.stdout.splitlines()[-1])["entries"][0]["events"][0]["fields"]["config"]["barrier_min"] == 7
+        created = json.loads(journal.stdout.splitlines()[-1])["entries"][0]["events"][0]
+        assert created["fields"]["config"]["barrier_min"] == 7
 
 
 def test_a_journal_of_a_newer_quorate_is_not_touched(tmp_path: Path) -> None:

@@ -6,11 +6,13 @@ import json
 import os
 import pty
 import select
+import shlex
 import signal
 import struct
 import subprocess
 import termios
 from collections.abc import Iterator
+from contextlib import contextmanager
 from fcntl import ioctl
 from pathlib import Path
 
@@ -18,7 +20,9 @@ import pytest
 from tests.doors.talk import Talk
 from tests.e2e.command import PATIENCE_S, QUORATE, Serving, environment, quorate, told, until
 
+from quorate.core.cluster.events import WorkerReady, WorkerRegistered
 from quorate.core.errors import CATALOG
+from quorate.core.members import Cause
 from quorate.doors.auth import Authority, Role
 from quorate.trust import create_authority
 
@@ -32,7 +36,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Serving]:
 @pytest.fixture
 def run(server: Serving, request: pytest.FixtureRequest) -> str:
     """A run of this test's own."""
-    name = request.node.name[:60].replace("[", "-").replace("]", "")
+    name = f"run-{abs(hash(request.node.name)) % 10**8}"
     assert quorate("run", "create", name, server.url).returncode == 0
     return str(name)
 
@@ -68,7 +72,9 @@ def test_a_run_is_created_with_settings_listed_and_shown(server: Serving) -> Non
 
 
 def test_explain_says_what_is_awaited_and_what_happens_then(server: Serving) -> None:
-    with waiting(server, "demo") as talk:
+    with two_workers(server, "demo") as talk:
+        talk.arrive("w1", 0)
+        until(lambda: talk.ask("show").value["explanation"]["waits"], "w1 waits")
         page = quorate("explain", "demo", server.url)
         assert page.returncode == 0
         assert "waits for w2" in " ".join(page.stdout.split())
@@ -87,99 +93,93 @@ def test_explain_says_what_is_awaited_and_what_happens_then(server: Serving) -> 
     assert "last to come" in quorate("run", "show", "demo", server.url, COLUMNS="120").stdout
 
 
-class waiting:
-    """Two workers of the run, of which one stands at a barrier."""
-
-    def __init__(self, server: Serving, name: str) -> None:
-        assert quorate("run", "create", name, server.url).returncode == 0
-        self.talk = Talk(server.url)
-
-    def __enter__(self) -> Talk:
+@contextmanager
+def two_workers(server: Serving, run: str) -> Iterator[Talk]:
+    """Of a new run; both take part in barriers."""
+    assert quorate("run", "create", run, server.url).returncode == 0
+    with Talk(server.url) as talk:
         for name in ("w1", "w2"):
-            self.talk.join(name)
-            self.talk.ready(name)
-        self.talk.arrive("w1", 0)
-        until(lambda: self.talk.ask("show").value["explanation"]["waits"], "somebody waits")
-        return self.talk
+            talk.call(Cause(name, 0, 0), WorkerRegistered(name, 0, name.encode() * 8), run)
+            talk.call(Cause(name, 1, 1), WorkerReady(name, 1), run)
+        yield talk
+
+
+class Screen:
+    """``quorate top`` in a terminal of 24 lines."""
+
+    def __init__(self, run: str, url: str) -> None:
+        self._terminal, theirs = pty.openpty()
+        ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 80, 0, 0))
+        command = [*QUORATE, "top", run, url, "--interval", "0.1"]
+        named = {name: value for name, value in environment(TERM="xterm").items() if name not in ("COLUMNS", "LINES")}
+        self.process = subprocess.Popen(command, stdin=theirs, stdout=theirs, stderr=theirs, env=named)
+        os.close(theirs)
+
+    def __enter__(self) -> Screen:
+        return self
 
     def __exit__(self, *_exc: object) -> None:
-        self.talk.socket.close()
+        self.process.kill()
+        self.process.wait()
+        os.close(self._terminal)
+
+    def until(self, wanted: bytes) -> bytes:
+        seen = b""
+        while wanted not in seen:
+            ready, _, _ = select.select([self._terminal], [], [], PATIENCE_S)
+            assert ready, seen.decode(errors="replace")
+            seen += os.read(self._terminal, 65536)
+        return seen
 
 
-def test_top_is_live_until_ctrl_c_and_leaves_the_terminal_as_it_was(server: Serving, run: str) -> None:
-    ours, theirs = pty.openpty()
-    ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 80, 0, 0))
-    command = [*QUORATE, "top", run, server.url, "--interval", "0.1"]
-    named = {name: value for name, value in environment(TERM="xterm").items() if name not in ("COLUMNS", "LINES")}
-    process = subprocess.Popen(command, stdin=theirs, stdout=theirs, stderr=theirs, env=named)
-    os.close(theirs)
-    try:
-        seen = read_until(ours, b"no worker is here")
-        assert b"\x1b[?1049h" in seen, "the other screen"
+@pytest.mark.parametrize("which", [signal.SIGINT, signal.SIGTERM])
+def test_top_is_live_until_ctrl_c_and_leaves_the_terminal_as_it_was(
+    server: Serving, run: str, which: signal.Signals
+) -> None:
+    with Screen(run, server.url) as screen:
+        assert b"\x1b[?1049h" in screen.until(b"no worker is here"), "on the other screen"
         assert quorate("run", "stop", run, server.url, "--reason", "seen enough").returncode == 0
-        read_until(ours, b"seen enough")
-        process.send_signal(signal.SIGINT)
-        assert b"Traceback" not in read_until(ours, b"\x1b[?1049l")
-        assert process.wait(PATIENCE_S) == 0
-    finally:
-        process.kill()
-        process.wait()
-        os.close(ours)
+        screen.until(b"seen enough")
+        screen.process.send_signal(which)
+        assert b"Traceback" not in screen.until(b"\x1b[?1049l")
+        assert screen.process.wait(PATIENCE_S) == 0
 
 
-def read_until(terminal: int, wanted: bytes) -> bytes:
-    seen = b""
-    while wanted not in seen:
-        ready, _, _ = select.select([terminal], [], [], PATIENCE_S)
-        assert ready, seen.decode(errors="replace")
-        seen += os.read(terminal, 65536)
-    return seen
+def test_top_goes_on_when_the_coordinator_is_back(tmp_path: Path) -> None:
+    with Serving(tmp_path / "runs") as first:
+        quorate("run", "create", "demo", first.url)
+        with Screen("demo", first.url) as screen:
+            screen.until(b"no worker is here")
+            assert first.stop() == 0
+            screen.until(b"connection refused; this is")
+            with Serving(tmp_path / "runs", port=int(first.url.rpartition(":")[2])) as second:
+                screen.until(f"-{second.process.pid} ".encode())
+                screen.process.send_signal(signal.SIGINT)
+                assert screen.process.wait(PATIENCE_S) == 0
 
 
-# -- ordering -----------------------------------------------------------------------------------------------------------
+# -- ordering ---------------------------------------------------------------------------------------------------------
 
 
 def test_workers_are_ordered_one_or_all_and_a_run_is_rolled_back_and_stopped(server: Serving) -> None:
     name = "orders"
-    with waiting_in(server, name):
+    with two_workers(server, name):
         one = quorate("run", "order", name, server.url, "--worker", "w1", "--command", "pause")
         assert "w1 will hear: pause (order 1" in one.stdout
         settings = ["--command", "reconfigure", "--set", "batch_size=16", "--json"]
         everybody = told(quorate("run", "order", name, server.url, "--all", *settings))["value"]
-        assert (everybody["order"], everybody["workers"]) == (2, 1)
+        assert (everybody["order"], everybody["workers"]) == (3, 2), "each worker's has a number of its own"
         back = told(quorate("run", "roll-back", name, server.url, "--reason", "too hot", "--json"))["value"]
         assert back["fence"] == 1
         assert "is stopped (entry" in quorate("run", "stop", name, server.url, "--reason", "done").stdout
         assert "the run is over: done" in quorate("explain", name, server.url).stdout
-        late = quorate("run", "stop", name, server.url, "--reason", "again", "--json")
+        assert quorate("run", "stop", name, server.url, "--reason", "again").returncode == 0, "it is over either way"
+        late = quorate("run", "order", name, server.url, "--all", "--command", "resume", "--json")
         assert late.returncode == CATALOG["run_closed"].exit
         assert told(late)["error"]["code"] == "run_closed"
 
 
-class waiting_in:
-    """A worker of a run with another name."""
-
-    def __init__(self, server: Serving, name: str) -> None:
-        from msgspec import Raw
-
-        from quorate.core.cluster.events import WorkerRegistered
-        from quorate.core.codec import encode
-        from quorate.core.members import Cause
-        from quorate.core.messages import Answered, Call
-
-        assert quorate("run", "create", name, server.url).returncode == 0
-        self.talk = Talk(server.url)
-        self.talk.say(Call(name, Cause("w1", 0, 0), Raw(encode(WorkerRegistered("w1", 0, bytes(16))))))
-        self.talk.hear(Answered)
-
-    def __enter__(self) -> Talk:
-        return self.talk
-
-    def __exit__(self, *_exc: object) -> None:
-        self.talk.socket.close()
-
-
-# -- what goes wrong ------------------------------------------------------------------------------------------------------
+# -- what goes wrong --------------------------------------------------------------------------------------------------
 
 BAD = [
     (["explain", "nowhere"], "unknown_run", "there is no run 'nowhere' here"),
@@ -251,7 +251,11 @@ def test_tls_and_tokens_are_asked_for_and_their_lack_is_named(tmp_path: Path) ->
         refused = [
             (quorate("status", url, "--ca", ca), "bad_token", "no token came"),
             (quorate("status", url, "--ca", ca, "--token", viewer + "x"), "bad_token", "did not make the token"),
-            (quorate("run", "stop", "demo", url, "--ca", ca, "--reason", "x", "--token", viewer), "forbidden", "viewer"),
+            (
+                quorate("run", "stop", "demo", url, "--ca", ca, "--reason", "x", "--token", viewer),
+                "forbidden",
+                "viewer",
+            ),
             (quorate("run", "show", "other", url, "--ca", ca, "--token", one), "forbidden", "demo"),
             (quorate("status", url, "--token", viewer), "unreachable", "--ca FILE"),
             (quorate("status", f"tcp://localhost:{port}", "--token", viewer), "unreachable", "tcps://"),
@@ -263,12 +267,23 @@ def test_tls_and_tokens_are_asked_for_and_their_lack_is_named(tmp_path: Path) ->
             assert "Traceback" not in result.stderr
 
 
-# -- what typer promises -----------------------------------------------------------------------------------------------
+# -- what typer promises ----------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
     "verb",
-    ["serve", "status", "explain", "top", "run create", "run list", "run show", "run stop", "run order", "run roll-back"],
+    [
+        "serve",
+        "status",
+        "explain",
+        "top",
+        "run create",
+        "run list",
+        "run show",
+        "run stop",
+        "run order",
+        "run roll-back",
+    ],
 )
 def test_every_verb_has_help_with_an_example(verb: str) -> None:
     result = quorate(*verb.split(), "--help")
@@ -277,9 +292,9 @@ def test_every_verb_has_help_with_an_example(verb: str) -> None:
 
 
 def test_completion_installs_and_knows_verbs_kinds_runs_and_commands(server: Serving, run: str, tmp_path: Path) -> None:
-    installed = quorate("--install-completion", HOME=str(tmp_path), _TYPER_COMPLETE_TEST_DISABLE_SHELL_DETECTION="1",
-                        SHELL="/bin/bash")  # fmt: skip
-    assert installed.returncode == 0, installed.stderr
+    command = ["bash", "-c", f"{shlex.join(QUORATE)} --install-completion; exit $?"]
+    subprocess.run(command, check=True, capture_output=True, timeout=60, env=environment(HOME=str(tmp_path)))
+    assert "quorate" in (tmp_path / ".bash_completions" / "quorate.sh").read_text()
 
     def completed(*words: str) -> list[str]:
         asked = {"COMP_WORDS": " ".join(["quorate", *words]), "COMP_CWORD": str(len(words))}

@@ -1,5 +1,5 @@
-"""Real processes for tests: a coordinator that can be killed, training scripts that say what happens to them, and waiting
-for conditions."""
+"""Real processes for tests: a coordinator that can be killed, scripts that say what happens to them, and waiting for
+conditions."""
 
 from __future__ import annotations
 

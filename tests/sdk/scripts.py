@@ -1,4 +1,4 @@
-"""Training scripts for tests: ``scripts.py NAME URL ...`` runs the function NAME. What happens is said as JSON lines."""
+"""Training scripts for tests: ``scripts.py NAME URL ...`` runs the function NAME, which says what happens to it."""
 
 from __future__ import annotations
 
@@ -92,6 +92,21 @@ def drained(url: str, member: str, drain_s: str = "20") -> None:
         say("draining", [None if error.passage is None else error.passage.step, str(error)])
 
 
+def careless(url: str, member: str) -> None:
+    """Ends without a word."""
+    worker = quorate.connect(url, run=RUN, member=member)
+    say("in", worker.incarnation)
+
+
+def busy(url: str, member: str) -> None:
+    """Calls nothing but progress."""
+    with quorate.connect(url, run=RUN, member=member) as worker:
+        say("in", os.getpid())
+        while True:
+            worker.progress()
+            time.sleep(0.001)
+
+
 def forked(url: str, member: str) -> None:
     """A child uses its parent's worker."""
     with quorate.connect(url, run=RUN, member=member) as worker:
@@ -114,12 +129,12 @@ def forked(url: str, member: str) -> None:
 
 def forked_and_dead(url: str, member: str) -> None:
     """A child outlives its parent, holding copies of all that was open."""
-    quorate.connect(url, run=RUN, member=member)
+    worker = quorate.connect(url, run=RUN, member=member)
     child = os.fork()
     if child == 0:
         time.sleep(60)
         os._exit(0)
-    say("child", child)
+    say("child", [child, worker.incarnation])
     time.sleep(60)
 
 

@@ -1,10 +1,11 @@
-"""A coordinator for tests: ``serve.py FOLDER PORT RUN-CONFIG SETTINGS FOLLOWS``. Says ["serving", url] and serves until it
-is killed; SIGTERM drains it."""
+"""A coordinator for tests: ``serve.py FOLDER PORT RUN-CONFIG SETTINGS FOLLOWS``. Says ["serving", url] and serves until
+it is killed; SIGTERM drains it."""
 
 from __future__ import annotations
 
 import asyncio
 import json
+import os
 import signal
 import sys
 
@@ -26,7 +27,7 @@ async def main() -> None:
     async with open_coordinator(load_config(None, given, {})) as running:
         if "demo" not in running.server.runs and follows == "0":
             await running.ask("create", "demo", config=json.loads(config))
-        print(json.dumps(["serving", running.url]), flush=True)
+        os.write(1, json.dumps(["serving", running.url]).encode() + b"\n")
         await stop.wait()
 
 

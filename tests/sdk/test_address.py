@@ -34,7 +34,8 @@ def test_these_are_addresses(url: str, addresses: list[Address], tls: bool) -> N
     "url",
     [
         "", "localhost:7700", "http://a:1", "grpc://a:1", "tcp://", "tcp://:7700", "tcp://a:0", "tcp://a:65536",
-        "tcp://a:x", "tcp://a:1/path", "tcp://me@a:1", "tcp://a:1,", "tcp://a:1,tcps://b:2", "tcp://[::1:7", "tcp://a b:1",
+        "tcp://a:x", "tcp://a:1/path", "tcp://me@a:1", "tcp://a:1,", "tcp://a:1,tcps://b:2", "tcp://[::1:7",
+        "tcp://a b:1",
     ],
 )  # fmt: skip
 def test_anything_else_is_refused_with_what_to_write(url: str) -> None:
@@ -71,7 +72,13 @@ def test_the_environment_says_what_the_script_does_not(monkeypatch: pytest.Monke
     for name, value in {"URL": "tcp://a:1", "RUN": "r", "MEMBER": "m", "TOKEN": "t", "KEY": "/k"}.items():
         monkeypatch.setenv(f"QUORATE_{name}", value)
     given = told(run=None)
-    assert (given.addresses, given.run, given.member, given.token, given.key) == ([Address("a", 1)], "r", "m", "t", "/k")
+    assert (given.addresses, given.run, given.member, given.token, given.key) == (
+        [Address("a", 1)],
+        "r",
+        "m",
+        "t",
+        "/k",
+    )
     given = told("tcp://b:2", "s", "n", token="", key="/l")
     assert (given.addresses, given.run, given.member, given.token, given.key) == ([Address("b", 2)], "s", "n", "", "/l")
 
@@ -92,7 +99,7 @@ def test_a_token_brings_the_key_of_the_user(monkeypatch: pytest.MonkeyPatch, tmp
         ("ca", {"ca": "ca.crt"}),
         ("gpus, labels", {"gpus": -1}),
         ("gpus, labels", {"labels": {"a": "b" * 300}}),
-        ("connect_timeout_s", {"patience": Patience(connect_s=0)}),
+        ("connect_timeout_s", {"patience": Patience(connect_timeout_s=0)}),
         ("give_up_s", {"patience": Patience(give_up_s=-1.0)}),
         ("drain_s", {"patience": Patience(drain_s=float("nan"))}),
     ],

@@ -9,10 +9,10 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from tests.sdk.live import QUICK, free_port, sidecars
 
 import quorate
 from quorate.coordinator import Coordinator
-from tests.sdk.live import QUICK, free_port, sidecars
 
 
 @pytest.fixture(scope="module")
@@ -31,6 +31,12 @@ def run(coordinator: Coordinator, request: pytest.FixtureRequest) -> str:
 def shown(coordinator: Coordinator, run: str, member: str = "w1") -> dict[str, Any]:
     (found,) = [worker for worker in coordinator.show(run)["workers"] if worker["id"] == member]
     return found
+
+
+async def keep_on(worker: quorate.AsyncWorker) -> None:
+    """Barrier after barrier, until something is raised."""
+    for _ in range(10_000):
+        await worker.barrier("step", await worker.next_step("step"))
 
 
 def test_three_lines_keep_a_script_in_step(coordinator: Coordinator, run: str) -> None:
@@ -111,8 +117,7 @@ def test_orders_pause_and_stop(coordinator: Coordinator, run: str) -> None:
             assert (await waiting).released
             coordinator.ask("order", run, command="stop")
             with pytest.raises(quorate.Stopped):
-                for step in range(1, 10_000):
-                    await worker.barrier("step", step)
+                await keep_on(worker)
             assert heard == ["pause", "resume", "stop"]
 
     asyncio.run(script())
@@ -125,14 +130,12 @@ def test_a_roll_back_and_a_closed_run_are_raised(coordinator: Coordinator, run: 
             await worker.barrier("step", 0)
             coordinator.ask("roll-back", run, reason="the loss exploded")
             with pytest.raises(quorate.RolledBack, match="the loss exploded"):
-                for step in range(1, 10_000):
-                    await worker.barrier("step", step)
+                await keep_on(worker)
             assert worker.recovering
             assert await worker.next_step("step") == 0
             coordinator.ask("stop", run, reason="enough")
             with pytest.raises(quorate.RunClosed):
-                for step in range(10_000):
-                    await worker.barrier("step", step)
+                await keep_on(worker)
 
     asyncio.run(script())
 

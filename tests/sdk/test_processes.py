@@ -1,4 +1,4 @@
-"""Workers as real processes against a real coordinator: what is killed, stopped, held up and doubled. One fact a test."""
+"""Workers as real processes against a real coordinator: killed, stopped, held up and doubled. One fact a test."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from tests.sdk.live import RUN, LiveServer, alive, script, sidecars, wait_for
 
 import quorate
-from tests.sdk.live import RUN, LiveServer, alive, script, sidecars, wait_for
 
 
 @pytest.fixture
@@ -67,7 +67,7 @@ def test_a_killed_training_takes_its_sidecar_along_and_is_lost(server: LiveServe
 
 def test_a_child_that_outlives_a_killed_training_keeps_no_sidecar_alive(server: LiveServer) -> None:
     with script("forked_and_dead", server.url, "w1") as training:
-        child = training.hear("child")
+        child, _ = training.hear("child")
         (sidecar,) = sidecars(training.pid)
         training.kill()
         training.wait()
@@ -127,6 +127,14 @@ def test_a_sidecar_killed_while_its_training_waits_at_a_barrier_is_replaced_ther
         wait_for(lambda: sidecars(training.pid) not in ([sidecar], []), "another one is there")
         other.tell("barrier")
         assert training.hear("passed") == [0, 1]
+
+
+def test_a_training_that_only_reports_progress_notices_a_dead_sidecar_in_time(server: LiveServer) -> None:
+    with script("busy", server.url, "w1") as training:
+        pid = training.hear("in")
+        (sidecar,) = sidecars(pid)
+        os.kill(sidecar, signal.SIGKILL)
+        wait_for(lambda: sidecars(pid) not in ([sidecar], []), "another one is there", 2.0)
 
 
 # -- the coordinator dies ------------------------------------------------------------------------------------------
@@ -253,6 +261,13 @@ def test_one_that_was_given_up_begins_a_new_life_and_goes_on_where_the_others_ar
         assert server.worker("w1")["incarnation"] == 2
 
 
+def test_a_script_that_ends_without_a_word_leaves_all_the_same(server: LiveServer) -> None:
+    with script("careless", server.url, "w1") as training:
+        training.hear("in")
+        assert training.wait() == 0
+    assert (server.worker("w1")["state"], server.worker("w1")["reason"]) == ("Left", "its process ended")
+
+
 # -- SIGTERM -------------------------------------------------------------------------------------------------------
 
 
@@ -337,10 +352,13 @@ def test_a_forked_child_may_not_use_its_parents_worker(server: LiveServer) -> No
 
 
 def test_a_coordinator_that_does_not_serve_sends_workers_to_the_one_that_does(tmp_path: Path) -> None:
-    with LiveServer(tmp_path) as serving, LiveServer(tmp_path, follows=True) as following:
-        with quorate.connect(following.url, run=RUN, member="w1") as worker:
-            assert worker.barrier("step", 0).released
-            assert serving.worker("w1")["state"] == "Idle"
+    with (
+        LiveServer(tmp_path) as serving,
+        LiveServer(tmp_path, follows=True) as following,
+        quorate.connect(following.url, run=RUN, member="w1") as worker,
+    ):
+        assert worker.barrier("step", 0).released
+        assert serving.worker("w1")["state"] == "Idle"
 
 
 def test_workers_find_the_coordinator_that_took_over(tmp_path: Path) -> None:

@@ -7,12 +7,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.sdk.live import QUICK, RUN, free_port
 
 import quorate
 from quorate.coordinator import Coordinator
 from quorate.doors.auth import Authority, Role
 from quorate.trust import create_authority
-from tests.sdk.live import QUICK, RUN, free_port
 
 
 class Vault:
@@ -112,9 +112,7 @@ def test_no_token_and_a_viewers_token_are_turned_away(vault: Vault, coordinator:
         vault.connect(token=viewer)
 
 
-def test_a_file_that_is_no_key_or_no_authority_is_named(
-    vault: Vault, coordinator: Coordinator, tmp_path: Path
-) -> None:
+def test_a_file_that_is_no_key_or_no_authority_is_named(vault: Vault, coordinator: Coordinator, tmp_path: Path) -> None:
     nonsense = tmp_path / "nonsense"
     nonsense.write_text("nonsense")
     nonsense.chmod(0o600)

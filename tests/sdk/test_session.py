@@ -9,6 +9,7 @@ import pytest
 
 from quorate.core.cluster import KIND
 from quorate.core.cluster.events import Arrive, Heartbeat, HeartbeatSeen, WorkerIdle, WorkerReady, WorkerRegistered
+from quorate.core.cluster.state import Order
 from quorate.core.cluster.views import Passage, Standing
 from quorate.core.errors import Refusal
 from quorate.core.members import Accepted, Cause
@@ -313,3 +314,113 @@ def test_views_that_came_over_a_wire_are_understood() -> None:
     told = passage(1)
     session.receive(Told("w1", 1, told.topic, msgspec.to_builtins(told.value)), 2)
     assert notes(session) == ["passed"]
+
+
+# -- what a process beside the training needs ----------------------------------------------------------------------
+
+
+def test_a_refusal_that_nobody_wrote_down_leaves_the_command_open() -> None:
+    """Otherwise the next command would be numbered past a gap, and all after it refused."""
+    session = joined()
+    session.wish(WorkerReady)
+    session.tick(1)
+    first = said(session)
+    session.receive(Answered(Cause("w1", 1, 1), Refusal("overloaded", "the queue is full", "later")), 2)
+    assert notes(session) == []
+    session.tick(1 + RETRY)
+    assert said(session) == first
+
+
+def test_a_join_refused_for_the_moment_is_repeated_in_silence() -> None:
+    session = Session("run", "w1", b"secret", RETRY)
+    session.connect(0)
+    session.receive(Welcome("w1", 0, 1, 1), 0)
+    _, join = said(session)
+    session.receive(Answered(Cause("w1", 0, 0), Refusal("draining", "stops", "later")), 0)
+    session.tick(RETRY)
+    assert (notes(session), said(session)) == ([], [join])
+
+
+def test_a_join_repeated_on_a_new_connection_may_have_happened() -> None:
+    session = Session("run", "w1", b"secret", RETRY)
+    session.connect(0)
+    session.receive(Welcome("w1", 0, 1, 1), 0)
+    session.connect(1)
+    session.receive(Answered(Cause("w1", 0, 0), Refusal("stale_join", "moved on", "look")), 1)
+    assert session.stage is Stage.ENDED
+
+
+def test_an_order_told_as_a_view_is_told_at_once_and_once() -> None:
+    session = joined()
+    session.receive(Told("w1", 1, "order", Order(4, "pause", {}, 0)), 1)
+    session.receive(Told("w1", 1, "order", msgspec.to_builtins(Order(4, "pause", {}, 0))), 2)
+    session.receive(Told("w1", 1, "heartbeat", HeartbeatSeen(1, 4, "pause")), 3)
+    assert [(note.what, note.value.order, note.value.command) for note in session.notes] == [("ordered", 4, "pause")]
+
+
+def test_a_life_is_resumed_with_its_numbers_and_higher_heartbeats() -> None:
+    session = joined()
+    session.granted(1, "token")
+    session.wish(WorkerReady)
+    session.tick(1)
+    session.receive(Answered(Cause("w1", 1, 1), Accepted(6)), 2)
+    session.arrive("step", 0, 3)
+    session.receive(passage(1), 4)
+    session.tick(RETRY)
+    last = max(beat.seq for beat in beats(session))
+    other = Session("run", "w1", b"secret", RETRY)
+    other.resume(session.known(), restarts=1)
+    other.connect(5)
+    other.wish(WorkerIdle)
+    other.tick(5)
+    assert other.beat_interval_us == 500_000
+    assert said(other) == [Hello("run", "w1", 1, "token"), (Cause("w1", 1, 2), WorkerIdle("w1", 1))]
+    other.arrive("step", 1, 6)
+    assert said(other) == [Arrive("w1", 1, "step", 1, 1, 0)]
+    other.tick(10 * RETRY)
+    assert beats(other)[0].seq > last
+
+
+def test_a_process_that_may_have_joined_before_it_was_resumed_joins_under_the_same_nonce() -> None:
+    first, second = Session("run", "w1", b"secret", RETRY), Session("run", "w1", b"secret", RETRY)
+    second.resume(first.known(), restarts=1)
+    drawn = []
+    for session in (first, second):
+        session.connect(0)
+        session.receive(Welcome("w1", 0, 1, 1), 0)
+        drawn.append(said(session)[1][1].nonce)
+    assert drawn[0] == drawn[1]
+    second.receive(Answered(Cause("w1", 0, 0), Refusal("stale_join", "moved on", "look")), 0)
+    assert second.stage is Stage.ENDED, "it may be the older one"
+
+
+def test_a_token_that_is_not_believed_any_more_is_the_end_of_that_life() -> None:
+    session = joined()
+    session.granted(1, "token")
+    session.connect(1)
+    session.receive(Declined("w1", 1, "hello", Refusal("bad_token", "not made here", "join again")), 1)
+    assert (session.stage, session.incarnation, session.token) == (Stage.LOOKING, 0, "")
+    assert notes(session) == ["lost"]
+
+
+def test_a_join_and_heartbeats_carry_what_they_are_given() -> None:
+    session = Session("run", "w1", b"secret", RETRY, about={"gpus": 2, "labels": {"zone": "a"}})
+    session.connect(0)
+    session.receive(Welcome("w1", 0, 1, 1), 0)
+    join = said(session)[1][1]
+    assert (join.gpus, join.labels) == (2, {"zone": "a"})
+    session.progress, session.vitals = 5, {"step": 7, "task": "warming up"}
+    session.receive(Answered(Cause("w1", 0, 0), join_result()), 0)
+    (beat,) = beats(session)
+    assert (beat.progress, beat.step, beat.task) == (5, 7, "warming up")
+
+
+def test_it_says_when_to_tick_next() -> None:
+    session = Session("run", "w1", b"secret", RETRY)
+    assert session.wake_us() is None
+    session.connect(0)
+    assert session.wake_us() == RETRY
+    session = joined()
+    assert (session.wake_us(), session.beat_due(499_999), session.beat_due(500_000)) == (500_000, False, True)
+    session.receive(standing(run="Closed"), 1)
+    assert (session.wake_us(), session.beat_due(10 * RETRY)) == (None, False)

@@ -14,7 +14,7 @@ from quorate.core.errors import JournalCorrupt, JournalNewer
 from quorate.ports import Append, Saved
 from quorate.stores import SqliteJournal
 
-often = settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+often = settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 
 SIZES = (1, 20, 300, 900, 1100, 3000, 4096, 5000, 9000, 20_000, 60, 70)
 RUNS = ("alpha", "beta")

@@ -67,7 +67,7 @@ def main() -> None:
     """Errors of ours become a line that says what is wrong and one that says what to do, and the exit code the catalog
     gives them."""
     try:
-        build(_wanted(sys.argv[1:]))()
+        build(_wanted(sys.argv[1:]))(prog_name="quorate")
     except QuorateError as error:
         why, fix = reason(error)
         console = Console(stderr=True, highlight=False, soft_wrap=True)

@@ -44,7 +44,10 @@ def complete_kinds(incomplete: str) -> list[str]:
 
 
 RunName = Annotated[str, typer.Argument(help="The run.", metavar="RUN", autocompletion=complete_runs)]
-Url = Annotated[str, typer.Argument(envvar="QUORATE_URL", help="The coordinator: tcp://HOST:PORT, or tcps:// for TLS.")]
+Url = Annotated[
+    str,
+    typer.Argument(envvar="QUORATE_URL", metavar="URL", help="The coordinator: tcp://HOST:PORT, or tcps:// for TLS."),
+]
 Token = Annotated[
     str, typer.Option(envvar="QUORATE_TOKEN", help="Who asks. Better in the environment: others can see options.")
 ]

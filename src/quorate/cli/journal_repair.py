@@ -219,8 +219,9 @@ class DirectoryRepair:
         folder.mkdir()
         new = rebuild(folder, self._keep, self._salvage.letters(), self._salvage.discarded())
         named = {segment.name for kept in self._keep for segment in kept.segments}
-        files = [self.directory / s.name for found in self._salvage.runs.values() for s in found.segments]
-        moved = put_in_place(self.directory, new, [f for f in files if str(f.relative_to(self.directory)) not in named])
+        others = [s.name for found in self._salvage.runs.values() for s in found.segments if s.name not in named]
+        damaged = [self.directory / name for name in others] + self._salvage.unreadable
+        moved = put_in_place(self.directory, new, damaged)
         rmtree(folder)
         return moved
 

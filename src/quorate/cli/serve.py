@@ -22,6 +22,7 @@ import uvloop
 from quorate.config import ServerConfig, load_config
 from quorate.coordinator import Running, open_coordinator
 from quorate.core.errors import ConfigError, JournalError, Refusal, Refused
+from quorate.core.shell import Stop
 from quorate.hosts.log import Log
 from quorate.sdk.settings import URL
 from quorate.version import __version__
@@ -86,8 +87,18 @@ async def _serve(config: ServerConfig, ready_file: Path | None) -> None:
         async with open_coordinator(config, log) as running:
             announce(running.url)
             typer.echo(ready_line(config, running))
-            await stopping.wait()
+            await _either(stopping, running.server.broken)
         log.info("stopped", host=running.server.name)
+    if running.server.broken.done():
+        stopped = running.server.broken.result()
+        raise Refused(Refusal(stopped.code, stopped.why, FIXES[stopped.code].format(folder=_folder(config))))
+
+
+async def _either(stopping: asyncio.Event, broken: asyncio.Future[Stop]) -> None:
+    """A server that cannot write is of no use, and keeps the next one from the lock: better to end, and to say why."""
+    waiting = asyncio.ensure_future(stopping.wait())
+    await asyncio.wait((waiting, broken), return_when=asyncio.FIRST_COMPLETED)
+    waiting.cancel()
 
 
 def ready_line(config: ServerConfig, running: Running) -> str:

@@ -18,6 +18,7 @@ from quorate.report import Measurement, Report
 from quorate.sim import Outcome, live
 
 SHOWN_LINES = 80
+MOST_SEEDS = 1_000_000
 KINDS = ("cluster",)
 
 
@@ -33,9 +34,9 @@ def parse_seeds(text: str) -> list[int]:
             raise ConfigError("--seeds", text, "write a number, a range like 1..500, or several with commas") from None
         if first < 0 or last < first:
             raise ConfigError("--seeds", text, f"{part} is empty; the first seed comes first")
+        if len(seeds) + last - first >= MOST_SEEDS:
+            raise ConfigError("--seeds", text, f"at most {MOST_SEEDS:,} at a time")
         seeds += range(first, last + 1)
-    if len(seeds) > 1_000_000:
-        raise ConfigError("--seeds", text, "at most a million at a time")
     return seeds
 
 

@@ -49,13 +49,13 @@ def _show(console: Console, server: dict[str, Any], runs: list[dict[str, Any]]) 
 
 def runs_table(runs: list[dict[str, Any]]) -> Table:
     table = Table(box=None, pad_edge=False, header_style="dim")
-    table.add_column("run", style="bold", no_wrap=True, max_width=32)
+    table.add_column("run", style="bold", no_wrap=True, max_width=24)
     table.add_column("kind", no_wrap=True)
     table.add_column("phase", no_wrap=True)
     table.add_column("here", justify="right", no_wrap=True)
     table.add_column("entry", justify="right", no_wrap=True)
     table.add_column("term", justify="right", no_wrap=True)
-    table.add_column("what it is waiting for")
+    table.add_column(one_line("what it is waiting for"))
     for shown in runs:
         sentence = shown.get("explanation", {}).get("sentence", "")
         phase = str(shown.get("phase", "?"))

@@ -33,11 +33,14 @@ from quorate.cli.asking import (
     plain,
     said,
 )
-from quorate.sdk.asking import TIMEOUT_S
+from quorate.core.errors import Refused
+from quorate.sdk.asking import ELSEWHERE, TIMEOUT_S
 from quorate.sdk.errors import Unreachable
 
 WIDE: Final = 100
 """From so many columns on there is room for what is only nice to know."""
+LOW: Final = 16
+"""Below so many lines the sentence gets one."""
 SENTENCE_LINES: Final = 3
 STATES: Final = {
     "Initializing": "white",
@@ -100,6 +103,10 @@ def _live(talk: Talk, run: str, shown: dict[str, Any], interval_s: float) -> Non
                     looked = looked.again(talk.ask("show", run))
                 except Unreachable as error:
                     looked = looked.in_trouble(error.why)
+                except Refused as error:
+                    if error.code not in ELSEWHERE:
+                        raise
+                    looked = looked.in_trouble(error.refusal.why)
     except KeyboardInterrupt:
         pass
 
@@ -198,8 +205,9 @@ class Page:
         """At most a few lines of it: the tables below tell the same in full."""
         sentence = Text(plain(self.shown["explanation"]["sentence"]), style="yellow" if self._waits() else "green")
         lines = list(sentence.wrap(console, width))
-        if self.height is not None and len(lines) > SENTENCE_LINES:
-            lines = lines[:SENTENCE_LINES]
+        most = SENTENCE_LINES if self.height is None or self.height >= LOW else 1
+        if self.height is not None and len(lines) > most:
+            lines = lines[:most]
             lines[-1].truncate(max(1, width - 1))
             lines[-1].append("…")
         if self.trouble:

@@ -63,12 +63,12 @@ class Coordinator:
         options = ["--folder", str(self._folder), "--port", str(self.port), "--log-level", "error"]
         command = [sys.executable, "-m", "quorate", "serve", *options, "--ready-file", str(ready)]
         self._process = subprocess.Popen(command, stdout=subprocess.DEVNULL)  # noqa: S603 - ourselves
-        deadline = time.monotonic() + 20
-        while not ready.exists():
-            if self._process.poll() is not None or time.monotonic() > deadline:
-                raise RuntimeError("the coordinator did not start")
-            time.sleep(0.005)
-        self.port = int(ready.read_text().strip().rpartition(":")[2])
+        try:
+            self.port = _port(ready, self._process)
+        except BaseException:
+            self._process.kill()
+            self._process.wait()
+            raise
 
     def kill(self) -> None:
         self._process.kill()
@@ -79,6 +79,16 @@ class Coordinator:
         """SIGTERM: it drains and leaves by itself."""
         self._process.terminate()
         return self._process.wait(timeout=20)
+
+
+def _port(ready: Path, process: subprocess.Popen[bytes]) -> int:
+    """As soon as the coordinator says that it is ready."""
+    deadline = time.monotonic() + 20
+    while not ready.exists():
+        if process.poll() is not None or time.monotonic() > deadline:
+            raise RuntimeError("the coordinator did not start")
+        time.sleep(0.005)
+    return int(ready.read_text().strip().rpartition(":")[2])
 
 
 class DemoWorker:

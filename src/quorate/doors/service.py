@@ -215,7 +215,11 @@ class Service:
         return await self._command(run, WorkerOrdered(order.member, order.command, order.arguments))
 
     async def _command(self, run: str, event: Event) -> dict[str, Any]:
-        answer = await self._operator.command(self.served(run), event)
+        served = self.served(run)
+        if (stopped := served.host.stopped) is not None:
+            why = f"this host has stopped serving the run: {stopped.why}"
+            raise Refused(Refusal(stopped.code, why, "see the server's log, mend the cause, and start it again"))
+        answer = await self._operator.command(served, event)
         if isinstance(answer, Refusal):
             raise Refused(answer)
         return {"entry": answer.entry, **(answer.result or {})}

@@ -41,6 +41,10 @@ PAUSE_S = 0.01
 """A run is mostly between two entries: look again a few times before it is made to answer."""
 
 
+OF_THE_STORE = frozenset({"journal_broken", "journal_full", "journal_busy"})
+"""Why a run stopped that concerns all runs: this process cannot write any more, while it keeps others from the lock."""
+
+
 class Peer(Protocol):
     """Somebody reached through a door."""
 
@@ -123,7 +127,7 @@ class ServedRun:
             case shell.Send(peer=peer, message=message):
                 server.send(peer, message)
             case shell.Append():
-                self._flying = action
+                self._flying = action if server.log.tells("warn") else None
                 server.append(self, action)
             case shell.Load():
                 server.committer.later(lambda: carry.load(server.journal, self.name), self._on_loaded)
@@ -139,6 +143,8 @@ class ServedRun:
                 server.perform(self, duty)
             case shell.Stop(code=code, why=why):
                 server.log.error("this host stops serving the run", run=self.name, code=code, why=why)
+                if code in OF_THE_STORE and not server.broken.done():
+                    server.broken.set_result(action)
             case shell.Beat():
                 pass
 
@@ -200,6 +206,8 @@ class Server:
         self.chronicle = Chronicle(self.log, kinds)
         self.runs: dict[str, ServedRun] = {}
         self.serving = False
+        self.broken: asyncio.Future[shell.Stop] = asyncio.get_running_loop().create_future()
+        """Done when the store cannot be written any more: whoever runs this server should end it."""
         self.started_us = now_us()
         self.committer = Committer(journal, asyncio.get_running_loop())
         self._inline = inline

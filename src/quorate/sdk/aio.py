@@ -126,8 +126,11 @@ class AsyncWorker(BaseWorker):
     def _refresh(self) -> None:
         """The loop reads whenever it can; a script that does not let it still gets the newest."""
         self._check_process()
-        if not self._released:
+        if not self._released and self._child.sock.fileno() >= 0:
             self._on_readable()
+
+    def _glance(self) -> None:
+        """The loop looks by itself."""
 
     def _listen(self) -> None:
         self._child.sock.setblocking(False)

@@ -5,12 +5,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import os
 import secrets
 import time
-import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Final
 
 from quorate.core.errors import ConfigError
@@ -29,6 +29,8 @@ WATCHES: Final = 3
 RESTARTS: Final = 5
 RESTARTS_S: Final = 60.0
 """More deaths of sidecars than this in this time, and the worker gives up."""
+GLANCE_S: Final = 1.0
+"""How often ``progress`` looks whether the sidecar is still there."""
 CHUNK: Final = 1 << 16
 
 log = logging.getLogger("quorate")
@@ -49,7 +51,12 @@ class BaseWorker:
         self._deaths: list[float] = []
         self._turns, self._still = -1, 0
         self._closed = self._released = False
-        self._child = self._new_child()
+        self._look_s = 0.0
+        try:
+            self._child = self._new_child()
+        except BaseException:
+            self._release()
+            raise
         _alive.add(self)
 
     # -- what the script sees ---------------------------------------------------------------------------------------
@@ -101,6 +108,10 @@ class BaseWorker:
         if self._released:
             raise again(self._mirror.ended or Closed(f"{self.member} is closed"))
         self._page.progress(amount)
+        now = time.monotonic()
+        if now >= self._look_s:
+            self._look_s = now + GLANCE_S
+            self._glance()
 
     def report(
         self,
@@ -125,14 +136,16 @@ class BaseWorker:
         """What operators have ordered since the last call, oldest first. ``barrier`` obeys stop, pause and resume by
         itself; the others are for the script. Empty if ``on_order`` was given: then they went there."""
         self._refresh()
-        taken = list(self._mirror.orders)
-        self._mirror.orders.clear()
-        return taken
+        return list(self._take_orders())
 
     # -- the sidecar ------------------------------------------------------------------------------------------------
 
     def _refresh(self) -> None:
         """Take in what has come, without waiting."""
+        raise NotImplementedError
+
+    def _glance(self) -> None:
+        """The same, if nobody is in the way: from time to time, so that a sidecar that was killed is soon replaced."""
         raise NotImplementedError
 
     def _new_child(self) -> Child:
@@ -191,8 +204,15 @@ class BaseWorker:
 
     def _deliver(self) -> None:
         """Orders for the script's own callback, in the thread that happens to be here."""
-        while self._on_order is not None and self._mirror.orders:
-            self._on_order(self._mirror.orders.popleft())
+        if self._on_order is not None:
+            for order in self._take_orders():
+                self._on_order(order)
+
+    def _take_orders(self) -> Iterator[Order]:
+        """Each to one thread."""
+        with contextlib.suppress(IndexError):
+            while True:
+                yield self._mirror.orders.popleft()
 
     def _check_process(self) -> None:
         if os.getpid() != self._pid:
@@ -212,12 +232,13 @@ class BaseWorker:
         os.close(self._bell_write)
 
 
-_alive: weakref.WeakSet[BaseWorker] = weakref.WeakSet()
+_alive: set[BaseWorker] = set()
+"""Those that nobody has closed. One that its script has lost sight of lives on, as its process does."""
 
 
 def _after_fork() -> None:
     """A forked child must not keep the socket open: the sidecar would take it for a living training."""
-    for worker in list(_alive):
+    for worker in _alive:
         worker._child.forget()
 
 

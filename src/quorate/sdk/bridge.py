@@ -119,7 +119,7 @@ class Bridge:
             case "lost":
                 self._commands.clear()
                 self._stands.clear()
-                self._standing = None
+                self._standing = self._turned = None
                 self.paused = False
                 self._out.append(pipe.Lost(note.value))
             case "ended":

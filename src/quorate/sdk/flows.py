@@ -53,14 +53,14 @@ class Flows:
 
     def begin(self) -> Flow[None]:
         mirror = self._mirror
-        until = _now() + self._patience.connect_s
+        until = _now() + self._patience.connect_timeout_s
         while not mirror.joined:
             if mirror.ended is not None:
                 raise again(mirror.ended)
             if mirror.turned is not None:
                 raise from_refusal(mirror.turned)
             if _now() >= until:
-                raise self._unreachable(f"for {self._patience.connect_s:g} s")
+                raise self._unreachable(f"for {self._patience.connect_timeout_s:g} s")
             yield until
         if self._auto:
             yield from self._take_part()
@@ -73,7 +73,7 @@ class Flows:
         if over:
             return
         until = _now() + self._patience.leave_s
-        number = mirror.do("left", reason=reason[:256])
+        number = mirror.do("left", reason=_plain(reason)[:256])
         try:
             while mirror.answer(number) is None and not mirror.finished and _now() < until:
                 yield until
@@ -94,10 +94,13 @@ class Flows:
 
     def _take_part(self) -> Flow[None]:
         """Whatever it takes until barriers wait for this worker: a new life, getting ready, having recovered."""
-        mirror = self._mirror
+        mirror, give_up_s = self._mirror, self._patience.give_up_s
+        until = None if give_up_s is None else _now() + give_up_s
         while not mirror.takes_part:
             if self._entering or not mirror.joined:
-                yield from self._news()
+                if until is not None and _now() >= until and not mirror.joined:
+                    raise self._not_let_in(f"for give_up_s = {give_up_s:g}")
+                yield from self._news(until)
                 continue
             self._entering = True
             try:
@@ -227,6 +230,11 @@ class Flows:
         end = self._away_until()
         return end is not None and _now() >= end
 
+    def _not_let_in(self, waited: str) -> WorkerError:
+        """A new life that does not begin, such as in a fleet that is full by now."""
+        turned = self._mirror.turned
+        return self._unreachable(waited) if turned is None else from_refusal(turned)
+
     def _unreachable(self, waited: str) -> Unreachable:
         settings, outage = self._mirror.settings, self._mirror.outage
         scheme = "tcps" if settings.tls else "tcp"
@@ -240,7 +248,7 @@ class Flows:
 
 def _check_barrier(name: str, step: int) -> tuple[str, int]:
     """What the coordinator could not read, nobody would answer."""
-    if not 1 <= len(name) <= 128:
+    if not 1 <= len(name) <= 128 or _plain(name) != name:
         raise ConfigError("barrier", name, "a name of 1 to 128 characters")
     try:
         number = operator.index(step)
@@ -249,6 +257,11 @@ def _check_barrier(name: str, step: int) -> tuple[str, int]:
     if not 0 <= number <= MAX_COUNT:
         raise ConfigError("step", step, "a whole number from 0 on")
     return name, number
+
+
+def _plain(text: str) -> str:
+    """What can be written as UTF-8; file names and messages of exceptions may hold other things."""
+    return text.encode("utf-8", "replace").decode()
 
 
 def _sooner(one: float | None, other: float | None) -> float | None:

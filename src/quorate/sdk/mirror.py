@@ -205,9 +205,8 @@ class Mirror:
     def _lost(self, why: str) -> None:
         """Everything that was open is void, and so is all that was known of the life."""
         self.known = Known(lives=self.known.lives + 1)
-        self.standing = None
+        self.standing = self.turned = self.stop = None
         self.paused = False
-        self.stop = None
         self._outcomes.clear()
         over = Refusal("member_gone", f"the coordinator gave this worker up: {why}", "recover and go on")
         self._answers.update((number, over) for number in self._open if number in self._wanted)

@@ -61,7 +61,7 @@ class Page:
         _REPORT.pack_into(self._memory, _AT_REPORT, *self._shown)
 
     def name_task(self, task: str) -> None:
-        text = task[:MAX_TASK].encode()
+        text = task[:MAX_TASK].encode("utf-8", "replace")
         _TEXT.pack_into(self._memory, _AT_TEXT, len(text))
         self._memory[_AT_TEXT + 2 : _AT_TEXT + 2 + len(text)] = text
 

@@ -21,7 +21,7 @@ MAX_MEMBER: Final = 64
 class Patience(msgspec.Struct, frozen=True):
     """How long a worker waits for what."""
 
-    connect_s: float = 30.0
+    connect_timeout_s: float = 30.0
     """For the first connection, and until the join is answered. A coordinator that is started at the same moment is
     there by then; a wrong address is noticed before anybody goes to lunch."""
     give_up_s: float | None = 600.0
@@ -69,10 +69,10 @@ def settings(
     token = env.get("QUORATE_TOKEN", "") if token is None else token
     about = {"address": socket.gethostname()[:255], "gpus": gpus, "labels": labels or {}}
     _check_about(about)
-    for name in ("connect_s", "drain_s", "leave_s", "retry_s", "give_up_s"):
+    for name in Patience.__struct_fields__:
         value = getattr(patience, name)
         if value is not None and not 0 < value < 1e9:
-            raise ConfigError(f"{name.removesuffix('_s')}_timeout_s", value, "more than 0 seconds")
+            raise ConfigError(name, value, "more than 0 seconds")
     if ca is not None and not tls:
         raise ConfigError("ca", str(ca), "only used with TLS: write tcps:// instead of tcp://")
     return Settings(

@@ -288,6 +288,7 @@ def now_us() -> int:
 def main() -> None:
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT):
         signal.signal(number, signal.SIG_IGN)
+    os.chdir("/")
     sock_fd, page_fd, pid = (int(argument) for argument in sys.argv[1:4])
     if sys.platform == "linux":
         _wake_when_orphaned()

@@ -11,7 +11,6 @@ import os
 import select
 import threading
 import time
-import weakref
 from types import TracebackType
 from typing import TypeVar
 
@@ -39,7 +38,7 @@ class Worker(BaseWorker):
         except BaseException as error:
             self.close(reason_of(error))
             raise
-        _leave_at_exit(self)
+        atexit.register(self.close, "its process ended")
 
     # -- barriers and states ----------------------------------------------------------------------------------------
 
@@ -88,10 +87,12 @@ class Worker(BaseWorker):
         self._run(self._flows.leave(reason, Closed(f"{self.member} has left: {reason}")))
 
     def close(self, reason: str = "done") -> None:
-        """Leave, unless that was done, and end the sidecar. May be called again, and in any process."""
+        """Leave, unless that was done, and end the sidecar. May be called again. A script that ends without it leaves
+        all the same; one that dies does not, and is missed."""
         if self._closed or os.getpid() != self._pid:
             return
         self._closed = True
+        atexit.unregister(self.close)
         try:
             self.leave(reason)
         except WorkerError:
@@ -146,6 +147,13 @@ class Worker(BaseWorker):
         with self._news:
             self._take_in(0.0)
 
+    def _glance(self) -> None:
+        if self._news.acquire(blocking=False):
+            try:
+                self._take_in(0.0)
+            finally:
+                self._news.release()
+
     def _wait(self, version: int, until: float | None) -> None:
         """Until something was fed. The lock is held here, and given away while anybody waits."""
         while self._mirror.version == version:
@@ -159,7 +167,7 @@ class Worker(BaseWorker):
 
     def _take_in(self, wait_s: float) -> None:
         """Read what there is, waiting for it at most so long. Nothing to do if another thread reads."""
-        if self._reading or self._released:
+        if self._reading or self._released or self._child.sock.fileno() < 0:
             return
         self._reading = True
         child, chunk, rang = self._child, None, False
@@ -195,15 +203,3 @@ class Worker(BaseWorker):
             return os.read(fd, CHUNK), rang
         except OSError:
             return b"", rang
-
-
-def _leave_at_exit(worker: Worker) -> None:
-    """A script that ends without ``close`` leaves all the same. One that dies does not, and is missed."""
-    known = weakref.ref(worker)
-
-    def leave() -> None:
-        alive = known()
-        if alive is not None:
-            alive.close("its process ended")
-
-    atexit.register(leave)

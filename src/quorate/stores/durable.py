@@ -18,7 +18,7 @@ from time import monotonic, sleep
 from quorate.core.errors import JournalBroken, JournalBusy, JournalFull
 
 TEMPORARY = ".new"
-_NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
 def write_durably(path: Path, chunks: Iterable[bytes]) -> int:
@@ -35,7 +35,7 @@ def write_durably(path: Path, chunks: Iterable[bytes]) -> int:
             raise
         sync_directory(path.parent)
     except OSError as error:
-        if error.errno in _NO_ROOM:
+        if error.errno in NO_ROOM:
             raise JournalFull(f"no room for {path}: {error.strerror}") from error
         raise JournalBroken(f"{path} cannot be written: {error}") from error
     return size_bytes

@@ -46,13 +46,12 @@ class Archive:
         self._guard = Lock()
 
     def write(self, run: str, first: int, last: int, payloads: Iterable[bytes]) -> Segment:
-        """Durable when this returns. Whatever stood under the name before is replaced."""
+        """Durable when this returns, and read back: the entries are about to be deleted elsewhere. Whatever stood
+        under the name before is replaced."""
         name = f"segments/{directory_name(run)}/{first:012}-{last:012}.qseg"
         size_bytes = write_durably(self.directory / name, _chunks(run, first, last, payloads))
-        with self._guard:
-            self._indexes.pop(name, None)
         sealed = Segment(first, last, name, size_bytes, present=True)
-        self._index(run, sealed)
+        self.check(run, sealed)
         return sealed
 
     def read(self, run: str, archived: Segment, first: int, last: int) -> list[bytes]:

@@ -15,7 +15,8 @@ from pathlib import Path
 from threading import Event, Lock, Thread
 from time import monotonic, sleep
 
-from quorate.core.errors import ConfigError, JournalBroken, JournalBusy, JournalCorrupt, JournalError
+from quorate.core.errors import ConfigError, JournalBroken, JournalBusy, JournalCorrupt, JournalError, JournalFull
+from quorate.stores.durable import NO_ROOM
 from quorate.stores.sqlite.checkpoint import Checkpointer
 from quorate.stores.sqlite.faults import FAULTS, Fault, is_busy, translate
 from quorate.stores.sqlite.schema import PAGE_BYTES, FileKind, connect, create, refuse_foreign
@@ -70,7 +71,8 @@ class Database:
         except FAULTS as error:
             raise translate(error, self.path) from error
         except OSError as error:
-            raise JournalBroken(f"{self.path} cannot be created: {error}") from error
+            kind = JournalFull if error.errno in NO_ROOM else JournalBroken
+            raise kind(f"{self.path} cannot be created: {error}") from error
 
     def _look_at_log(self) -> None:
         if self.kind.synchronous != "FULL":
@@ -175,8 +177,8 @@ class Database:
         self._checkpointer.wait_if_far_ahead()
         with self._writing:
             self.refuse_unusable()
-            self._patiently(lambda: self._writer.execute("BEGIN IMMEDIATE"))
             try:
+                self._patiently(lambda: self._writer.execute("BEGIN IMMEDIATE"))
                 yield self._writer
                 self._writer.execute("COMMIT")
             except FAULTS as error:

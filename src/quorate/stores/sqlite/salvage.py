@@ -18,7 +18,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from quorate.core.errors import JournalError, QuorateError
+from quorate.core.errors import QuorateError
 from quorate.ports import Letter, Saved
 from quorate.stores import segment
 from quorate.stores.seal import seal
@@ -34,15 +34,15 @@ from quorate.stores.sqlite.wal import read_log
 class FoundSegment:
     """A segment's file and what is good in it."""
 
-    def __init__(self, directory: Path, file: Path) -> None:
+    def __init__(self, directory: Path, file: Path, run_of: Callable[[bytes], str | None]) -> None:
         content = file.read_bytes()
         self.name = str(file.relative_to(directory))
         self.size_bytes = len(content)
         scan = segment.scan(content)
-        self.run = scan.run
         self.intact = scan.damage is None and scan.sealed and bool(scan.records)
         records = scan.records if self.intact else segment.salvage(content)
         self.payloads = {record.n: record.payload for record in records}
+        self.run = scan.run or next((name for name in map(run_of, self.payloads.values()) if name), "")
 
     @property
     def first(self) -> int:
@@ -74,6 +74,8 @@ class Salvage:
         self._connection: sqlite3.Connection | None = None
         self._names: dict[int, str] = {}
         self.runs: dict[str, FoundRun] = {}
+        self.unreadable: list[Path] = []
+        """Segments of which nothing can be read."""
         try:
             image = _flatten(directory / JOURNAL.file_name, Path(self._folder.name) / JOURNAL.file_name)
             with suppress(*FAULTS):
@@ -81,7 +83,7 @@ class Salvage:
                 self._connection.text_factory = bytes
             self._find_heads()
             self._find_entries(image.read_bytes(), run_of)
-            self._find_segments(directory)
+            self._find_segments(directory, run_of)
         except BaseException:
             self.close()
             raise
@@ -152,14 +154,15 @@ class Salvage:
             if readable and sealed == seal(b"segment", name.encode(), *fields) and not fields[4]:
                 yield fields[2]
 
-    def _find_segments(self, directory: Path) -> None:
+    def _find_segments(self, directory: Path, run_of: Callable[[bytes], str | None]) -> None:
         for file in sorted((directory / "segments").rglob("*.qseg")):
-            with suppress(JournalError):
-                archived = FoundSegment(directory, file)
-                if archived.run and archived.payloads:
-                    found = self.runs.setdefault(archived.run, FoundRun(archived.run))
-                    found.segments.append(archived)
-                    found.last = max(found.last, archived.last)
+            archived = FoundSegment(directory, file, run_of)
+            if archived.run and archived.payloads:
+                found = self.runs.setdefault(archived.run, FoundRun(archived.run))
+                found.segments.append(archived)
+                found.last = max(found.last, archived.last)
+            else:
+                self.unreadable.append(file)
 
 
 def _flatten(database: Path, image: Path) -> Path:

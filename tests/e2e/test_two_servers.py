@@ -1,0 +1,102 @@
+"""Two servers on one folder: the second follows, takes nothing from the first while it lives, and everything after."""
+
+from __future__ import annotations
+
+import subprocess
+import time
+from pathlib import Path
+
+import pytest
+from tests.doors.talk import Talk
+from tests.e2e.command import Serving, quorate, told, until
+
+from quorate.core.errors import CATALOG
+from quorate.core.messages import Moved
+
+
+@pytest.fixture
+def settings(tmp_path: Path) -> Path:
+    """A host that is silent for 0.2 s is soon silent for longer than it may be."""
+    file = tmp_path / "quorate.toml"
+    file.write_text("[host]\nbeat_s = 0.05\ntakeover_s = 0.2\n")
+    return file
+
+
+def test_a_second_server_follows_and_takes_over_when_the_first_is_killed(tmp_path: Path, settings: Path) -> None:
+    folder = tmp_path / "runs"
+    with Serving(folder, "--config", settings) as first, Serving(folder, "--config", settings) as second:
+        assert "serves" in first.out
+        assert f"follows on {second.url}" in second.out
+        (following,) = until(lambda: second.log("following: another server holds the store"), "the log")
+        assert following["process"] == str(first.process.pid)
+        quorate("run", "create", "demo", first.url)
+        with Talk(first.url) as talk:
+            talk.join("w1")
+        shown = ["run", "show", "demo", second.url, "--json"]
+        until(lambda: told_if(*shown).get("entry") == 2, "the second has read what the first wrote")
+
+        status = told(quorate("status", second.url, "--json"))["value"]["server"]
+        assert (status["serving"], status["runs"]) == (False, 1)
+        assert "follows another host" in quorate("status", second.url).stdout
+        assert first.url in quorate("run", "show", "demo", second.url).stdout, "where to ask instead"
+        for verb in (["run", "create", "more"], ["run", "stop", "demo", "--reason", "x"]):
+            assert quorate(*verb, url=second.url).returncode == CATALOG["not_serving"].exit
+        both = f"{second.url},{first.url.rpartition('/')[2]}"
+        assert quorate("run", "create", "more", both).returncode == 0, "the other address is asked"
+        with Talk(second.url) as talk:
+            talk.hello("w1")
+            assert talk.hear(Moved).address == first.url
+
+        first.kill()
+        until(lambda: told(quorate("status", second.url, "--json"))["value"]["server"]["serving"], "takes over")
+        until(lambda: told_if(*shown).get("term") == 2, "serves the run")
+        assert told_if(*shown)["workers"][0]["id"] == "w1"
+        assert second.log("the other server is gone: taking over")
+        assert quorate("run", "stop", "demo", second.url, "--reason", "done").returncode == 0
+        assert second.stop() == 0
+
+
+def told_if(*arguments: object) -> dict[str, object]:
+    result = quorate(*arguments)
+    return told(result)["value"] if result.returncode == 0 else {}
+
+
+def test_a_run_in_which_nothing_happens_is_not_taken_from_its_host(tmp_path: Path, settings: Path) -> None:
+    """An idle host writes nothing; a follower must not take that for death."""
+    folder = tmp_path / "runs"
+    with Serving(folder, "--config", settings) as first, Serving(folder, "--config", settings) as second:
+        quorate("run", "create", "idle", first.url)
+        shown = ["run", "show", "idle", second.url, "--json"]
+        until(lambda: told_if(*shown).get("entry") == 1, "the second knows it")
+        until_s = time.monotonic() + 1.5
+        until(lambda: time.monotonic() > until_s, "many times the patience of a follower")
+        value = told(quorate("run", "show", "idle", first.url, "--json"))["value"]
+        assert (value["entry"], value["term"], value["address"]) == (1, 1, first.url)
+
+
+def test_a_server_whose_disk_fails_ends_so_that_the_next_can_take_over(tmp_path: Path) -> None:
+    library, faults, folder = tmp_path / "shim.so", tmp_path / "faults", tmp_path / "runs"
+    faults.mkdir()
+    source = Path(__file__).parents[1] / "stores" / "shim.c"
+    subprocess.run(["cc", "-shared", "-fPIC", "-o", library, source, "-ldl"], check=True, timeout=60)
+    failing = {"LD_PRELOAD": str(library), "QUORATE_FAULTS": str(faults)}
+    with Serving(folder, **failing) as first, Serving(folder) as second:
+        quorate("run", "create", "demo", first.url)
+        (faults / "fsync-wal").touch()
+        unsure = quorate("run", "stop", "demo", first.url, "--reason", "x", "--json")
+        assert unsure.returncode != 0, "nobody may be told that it is done"
+        assert first.process.wait(20) == CATALOG["journal_broken"].exit
+        assert "what to do: see to the disk" in first.last_words
+        assert "Traceback" not in first.last_words
+        shown = ["run", "show", "demo", second.url, "--json"]
+        until(lambda: told_if(*shown).get("address") == second.url, "the second serves")
+
+
+def test_a_drained_server_is_followed_at_once(tmp_path: Path) -> None:
+    folder = tmp_path / "runs"
+    with Serving(folder) as first, Serving(folder) as second:
+        quorate("run", "create", "demo", first.url)
+        assert first.stop() == 0
+        shown = ["run", "show", "demo", second.url, "--json"]
+        until(lambda: told_if(*shown).get("address") == second.url, "the second serves")
+        assert told_if(*shown)["term"] == 2
