@@ -24,6 +24,7 @@ from quorate.core.shell import (
     Asked,
     Beat,
     Create,
+    Disconnected,
     Explained,
     Followed,
     Load,
@@ -674,3 +675,27 @@ def test_a_message_to_a_run_that_is_being_read_waits() -> None:
     hand = Hand(tally.KINDS, tallying("a").journal, "beta")
     assert hand.report(Received("a", Hello(RUN, "a", 1))) == []
     assert byhand.sent(hand.load()) == [("a", Moved(RUN, 1, "alpha:7700"))]
+
+
+# -- waking --------------------------------------------------------------------------------------------------------
+
+
+class Sleepy(tally.Nods):
+    def wake_us(self) -> int | None:
+        return 42 * SECOND
+
+
+def test_a_host_asks_to_be_woken_when_its_collector_does_and_not_while_an_entry_is_under_way() -> None:
+    kinds = Kinds((msgspec.structs.replace(tally.KIND, collector=Sleepy),))
+    hand = serving(kinds, created("tally"), Limits(beat_us=100 * SECOND))
+    hand.tick()
+    assert hand.host.wake_us() == 42 * SECOND
+    hand.call("a", *join("a"))
+    assert hand.host.wake_us() == 100 * SECOND
+    hand.land()
+    assert hand.host.wake_us() == 42 * SECOND
+
+
+def test_a_peer_that_leaves_a_host_which_does_not_serve_is_no_matter() -> None:
+    beta = follower(tallying("a").journal)
+    assert beta.report(Disconnected("a")) == []

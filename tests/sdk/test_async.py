@@ -62,7 +62,8 @@ def test_two_in_one_loop_are_released_together_and_states_are_durable(coordinato
         assert {early.order, late.order} == {0, 1}
         await one.close()
         await one.close()
-        await two.close()
+        async with two:
+            assert (await two.barrier("step", 1)).of == 1
         with pytest.raises(quorate.Closed):
             await one.barrier("step", 1)
 

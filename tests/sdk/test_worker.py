@@ -376,6 +376,25 @@ def test_a_sidecar_that_stands_still_is_replaced_in_the_same_life(
         assert worker.incarnation == 1
 
 
+def test_a_read_that_was_interrupted_loses_nothing(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ctrl-C at the worst moment: what was read is gone, and nobody has seen it."""
+
+    def interrupted(fd: int, size: int) -> bytes:
+        os_read(fd, size)
+        monkeypatch.undo()
+        raise KeyboardInterrupt
+
+    with stage.connect() as worker:
+        os_read = os.read
+        monkeypatch.setattr("quorate.sdk.worker.os.read", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            worker.barrier("step", 0)
+        assert worker.barrier("step", 0).generation == 1
+        worker.loading()
+        assert worker.barrier("step", 1).generation == 2
+        assert worker.incarnation == 1
+
+
 def test_sidecars_that_die_again_and_again_are_not_started_for_ever(stage: Stage) -> None:
     with stage.connect("w1") as one, stage.connect("w2"):
         waiting = stage.later(one.barrier, "step", 0)
@@ -467,5 +486,13 @@ def test_sigterm_is_only_handled_where_it_takes_nothing_away(stage: Stage) -> No
                 other.barrier("step", 0)
             assert draining.value.passage is not None
             assert other.draining
+        with stage.connect("w5") as one, stage.connect("w6") as two:
+            one.drain()
+            waiting = stage.later(two.barrier, "step", 9)
+            with pytest.raises(quorate.Draining, match="different steps") as draining:
+                one.barrier("step", 3)
+            assert draining.value.passage is None, "that step does not count"
+            with pytest.raises(quorate.BarrierAborted):
+                waiting.result(PATIENCE_S)
     finally:
         signal.signal(signal.SIGTERM, before)

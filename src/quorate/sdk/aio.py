@@ -89,6 +89,14 @@ class AsyncWorker(BaseWorker):
             self._release()
             self._wake()
 
+    async def __aenter__(self) -> AsyncWorker:
+        return self
+
+    async def __aexit__(
+        self, _sort: type[BaseException] | None, error: BaseException | None, _trace: TracebackType | None
+    ) -> None:
+        await self.close(reason_of(error))
+
     # -- waiting ----------------------------------------------------------------------------------------------------
 
     async def _run(self, flow: Flow[T]) -> T:

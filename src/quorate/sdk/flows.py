@@ -139,8 +139,10 @@ class Flows:
         if passage.released:
             yield from self._hold()
         self._page.progress()
+        if self._drain.since_s is not None and passage.released:
+            yield from self._leave_draining(f"step {passage.step} counts", passage)
         if self._drain.since_s is not None:
-            yield from self._leave_draining(passage if passage.released else None)
+            yield from self._leave_draining(f"the barrier was aborted ({passage.reason})", None)
         if not passage.released:
             raise BarrierAborted(passage)
         return passage
@@ -155,7 +157,8 @@ class Flows:
             if isinstance(answer, Refusal):
                 raise self._error(answer)
             if (end := self._drain_until()) is not None and _now() >= end:
-                yield from self._leave_draining(None)
+                why = f"barrier {name} did not open within {self._patience.drain_s:g} s"
+                yield from self._leave_draining(why, None)
             if until is not None and _now() >= until:
                 raise BarrierTimeout(f"barrier {name} did not open for step {step} in the time this call had")
             yield from self._news(_sooner(until, end))
@@ -169,12 +172,8 @@ class Flows:
         since_s = self._drain.since_s
         return None if since_s is None else since_s + self._patience.drain_s
 
-    def _leave_draining(self, passage: Passage | None) -> Flow[None]:
-        if passage is not None:
-            why = f"SIGTERM came; step {passage.step} counts, and this worker has left"
-        else:
-            why = f"SIGTERM came and the barrier did not open within {self._patience.drain_s:g} s; this worker has left"
-        error = Draining(why, passage)
+    def _leave_draining(self, what: str, passage: Passage | None) -> Flow[None]:
+        error = Draining(f"SIGTERM came, {what}, and this worker has left", passage)
         yield from self.leave("drained after SIGTERM", error)
         raise error
 

@@ -31,6 +31,8 @@ class Worker(BaseWorker):
     ) -> None:
         self._news = threading.Condition(threading.Lock())
         self._reading = False
+        self._torn = False
+        """A read was interrupted, such as by Ctrl-C, and what it had read may be lost: begin again with a new sidecar."""
         super().__init__(settings, auto=auto, on_order=on_order)
         try:
             self._drain.install(handle_sigterm)
@@ -169,24 +171,28 @@ class Worker(BaseWorker):
         """Read what there is, waiting for it at most so long. Nothing to do if another thread reads."""
         if self._reading or self._released or self._child.sock.fileno() < 0:
             return
+        if self._torn:
+            self._torn = False
+            self._replace_child("a read was interrupted")
+            return
         self._reading = True
-        child, chunk, rang = self._child, None, False
         self._news.release()
         try:
-            chunk, rang = self._read(child.sock.fileno(), wait_s)
+            chunk, rang = self._read(self._child.sock.fileno(), wait_s)
         finally:
             self._news.acquire()
             self._reading = False
-            if chunk:
-                self._mirror.feed(chunk)
-                self._still = 0
-            elif chunk is not None:
-                self._replace_child("it is gone")
-            elif rang:
-                self._mirror.version += 1
-            elif wait_s >= WATCH_S and self._sidecar_stands_still():
-                self._replace_child("it stands still")
             self._news.notify_all()
+        self._torn = False
+        if rang:
+            self._mirror.version += 1
+        if chunk:
+            self._still = 0
+            self._mirror.feed(chunk)
+        elif chunk is not None:
+            self._replace_child("it is gone")
+        elif wait_s >= WATCH_S and not rang and self._sidecar_stands_still():
+            self._replace_child("it stands still")
 
     def _read(self, fd: int, wait_s: float) -> tuple[bytes | None, bool]:
         """What came, None if nothing did, and whether the bell rang. An empty chunk: the sidecar is gone."""
@@ -199,6 +205,7 @@ class Worker(BaseWorker):
             self._rang()
         if fd not in ready:
             return None, rang
+        self._torn = True
         try:
             return os.read(fd, CHUNK), rang
         except OSError:
