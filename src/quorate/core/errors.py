@@ -190,13 +190,15 @@ class JournalBroken(JournalError):
 
 
 class JournalCorrupt(JournalError):
-    """Names what is damaged: run, entry number, byte offset in ``where``, and what is wrong there."""
+    """Names what is damaged: run, entry number, byte offset in ``where``, and what is wrong there. Without run and
+    entry it is the whole store."""
 
     code = "journal_corrupt"
 
     def __init__(self, run: str, entry: int, offset: int, what: str, where: str = "") -> None:
+        which = f"run {run!r}: entry {entry}" if run or entry else "the store"
         place = f" of {where}" if where else ""
-        super().__init__(f"run {run!r}: entry {entry} at offset {offset}{place}: {what}")
+        super().__init__(f"{which} at offset {offset}{place}: {what}")
         self.run = run
         self.entry = entry
         self.offset = offset

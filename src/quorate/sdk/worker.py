@@ -32,7 +32,7 @@ class Worker(BaseWorker):
         self._news = threading.Condition(threading.Lock())
         self._reading = False
         self._torn = False
-        """A read was interrupted, such as by Ctrl-C, and what it had read may be lost: begin again with a new sidecar."""
+        """A read was interrupted, as by Ctrl-C, and what it had read may be lost: begin again with a new sidecar."""
         super().__init__(settings, auto=auto, on_order=on_order)
         try:
             self._drain.install(handle_sigterm)
