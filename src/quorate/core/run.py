@@ -41,6 +41,10 @@ from quorate.core.snapshot import Snapshot, pack, unpack
 MAX_KNOWN_MEMBERS: Final = 100_000
 
 
+_SHARED: Final = frozenset({HostTook, DutyDone, RunCreated})
+"""Events that the run itself understands; all others are its machine's."""
+
+
 class UnknownRules(QuorateError):
     """The run was created under rules that this host does not have: it must not touch it."""
 
@@ -170,15 +174,15 @@ class Run:
         return Decided(answer, effects)
 
     def _apply(self, event: Event, at_us: int, cup: Cup) -> Applied | Refusal:
+        if type(event) not in _SHARED:
+            return self.machine.apply(event, at_us, cup)
         match event:
             case HostTook():
                 return self._host_took(event)
             case DutyDone():
                 return self._duty_done(event, at_us, cup)
-            case RunCreated():
-                return Refusal("run_exists", f"run {self.head.run} was created before", "choose another name")
             case _:
-                return self.machine.apply(event, at_us, cup)
+                return Refusal("run_exists", f"run {self.head.run} was created before", "choose another name")
 
     def _host_took(self, event: HostTook) -> Applied | Refusal:
         if event.term != self.head.term + 1:
@@ -343,6 +347,17 @@ def tuple_of(cause: Cause) -> tuple[str, int, int]:
 
 def _not_allowed(cause: Cause, event: Event) -> Refusal | None:
     """Whether this sender may propose this event."""
+    if (
+        event.by is By.MEMBER
+        and getattr(event, "member", "") == cause.member
+        and getattr(event, "incarnation", 0) == cause.incarnation
+        and not cause.member.startswith(OPERATOR_MARK)
+    ):
+        return None
+    return _why_not_allowed(cause, event)
+
+
+def _why_not_allowed(cause: Cause, event: Event) -> Refusal | None:
     name = type(event).__name__
     if cause.member.startswith(OPERATOR_MARK):
         if event.by is By.OPERATOR or type(event) is CommandRefused:

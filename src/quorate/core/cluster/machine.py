@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, get_args
 
 import msgspec
 
@@ -12,6 +12,7 @@ from quorate.core.cluster.events import (
     BarrierReleased,
     RunRolledBack,
     RunStopped,
+    WorkerEvent,
     WorkerOrdered,
     WorkerRegistered,
 )
@@ -19,8 +20,13 @@ from quorate.core.cluster.state import Barrier, Config, Fleet, Phase, Worker, Wo
 from quorate.core.cluster.table import BARRIER, RUN, WORKER
 from quorate.core.dice import Cup
 from quorate.core.errors import Refusal
-from quorate.core.machine import Applied, Event, View
+from quorate.core.machine import Applied, Event, Ignore, View
 from quorate.core.members import superseded
+
+_OF_A_WORKER = frozenset(
+    event for event in get_args(WorkerEvent) if isinstance(RUN.rows[Phase.OPEN, event], Ignore)
+)  # fmt: skip
+"""What an open run's table only passes on to the worker's: most events, so they take the short way."""
 
 
 class Summary(msgspec.Struct, array_like=True):
@@ -45,6 +51,9 @@ class Cluster:
 
     def apply(self, event: Event, at_us: int, cup: Cup) -> Applied | Refusal:
         fleet = self.fleet
+        if fleet.state is Phase.OPEN and type(event) in _OF_A_WORKER:
+            worker = self._find(event)
+            return worker if isinstance(worker, Refusal) else WORKER.step(fleet, worker, event, at_us, cup)
         passed = RUN.step(fleet, fleet, event, at_us, cup)
         if isinstance(passed, Refusal):
             return passed
