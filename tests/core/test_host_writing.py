@@ -397,6 +397,14 @@ def test_broken_stops_for_good(idle: bool) -> None:
     assert hand.host.phase is Phase.STOPPED
 
 
+def test_broken_leaves_nobody_waiting_whose_entry_was_under_way() -> None:
+    hand = tallying("a")
+    hand.call("newcomer", *join("x"))
+    hand.call("another", *join("y"))
+    actions = hand.report(Broken("journal_broken", "fsync failed"))
+    assert [peer for peer, _ in byhand.sent(actions, Moved)] == ["newcomer", "another", "a"]
+
+
 def test_a_stopped_host_says_why_to_whoever_asks() -> None:
     hand = tallying("a")
     hand.call("a", *count("a", 1))
@@ -571,3 +579,18 @@ def test_an_overview_is_of_what_is_written_and_is_not_given_while_something_is_u
     (after,) = hand.take_out(Explained)
     assert after.overview is not None
     assert (after.overview["entry"], after.overview["total"]) == (3, 5)
+
+
+def test_a_host_is_busy_while_something_is_under_way_or_waits() -> None:
+    hand = tallying("a")
+    assert not hand.host.busy()
+    hand.call("a", *count("a", 1))
+    assert hand.host.busy()
+    hand.land()
+    assert not hand.host.busy()
+    reading = Hand(tally.KINDS, hand.journal, "beta")
+    reading.hello("a", "a", 1)
+    assert reading.host.busy()
+    hand.call("a", *count("a", 2))
+    hand.report(Broken("journal_broken", "fsync failed"))
+    assert not hand.host.busy()

@@ -411,3 +411,15 @@ def test_an_overview_shows_every_worker_and_barrier_in_plain_values() -> None:
     assert (b["name"], b["generation"], b["step"], b["released"], b["last_to_come"]) == ("b", 1, 7, 1, "c")
     assert b["longest_wait_s"] == 2.0
     assert (other["name"], other["arrived"], other["missing"], other["generation"]) == ("other", 1, ["a"], 0)
+
+
+def test_time_in_which_the_host_stood_still_does_not_count_against_a_deadline() -> None:
+    yard = standing("a", "b", barrier_deadline_s=60.0)
+    yard.arrive("a")
+    yard.pass_s(20)
+    yard._at_rest(yard.hand.tick(3600 * SECOND))
+    assert yard.fleet.barriers == {}
+    yard.pass_s(39)
+    assert yard.fleet.barriers == {}
+    yard.pass_s(2)
+    assert yard.fleet.barriers["b"].aborted == 1

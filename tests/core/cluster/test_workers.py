@@ -523,6 +523,18 @@ def test_an_order_survives_a_restart() -> None:
     assert machine.fleet.workers["a"].order == yard.worker("a").order  # type: ignore[attr-defined]
 
 
+@pytest.mark.parametrize("how", ["left", "lost"])
+def test_an_order_ends_with_the_life_it_was_given_to(how: str) -> None:
+    yard = standing("a", "b")
+    yard.order(WorkerOrdered("a", "pause"))
+    if how == "left":
+        yard.say(WorkerLeft, "a")
+    else:
+        yard.lose("a")
+    assert yard.worker("a").order is None
+    assert "order" not in yard.machine.topics("a")
+
+
 def test_an_order_to_one_who_is_gone_or_unknown_is_refused() -> None:
     yard = standing("a", "b")
     yard.say(WorkerLeft, "a")

@@ -14,6 +14,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from threading import Event, Lock, Thread
 from time import monotonic, sleep
+from typing import TypeVar
 
 from quorate.core.errors import ConfigError, JournalBroken, JournalBusy, JournalCorrupt, JournalError, JournalFull
 from quorate.stores.durable import NO_ROOM
@@ -27,6 +28,7 @@ BUSY_TIMEOUT_S = 5.0
 CHECKPOINT_BYTES = 8 * 1024 * 1024
 """How far the log may grow before it is moved. After a crash, a log of this size is checked in 0.1 s."""
 IDLE_READERS = 4
+T = TypeVar("T")
 _AGAIN_S = 0.0005
 """SQLite would sleep longer and longer between attempts, and starve beside a process that appends all the time."""
 
@@ -100,7 +102,18 @@ class Database:
     def _connect(self, timeout_s: float | None = None) -> sqlite3.Connection:
         mode = "ro" if self.read_only else "rw"
         waits_s = self.busy_timeout_s if timeout_s is None else timeout_s
-        return connect(self.path, self.kind, timeout_s=waits_s, mode=mode)
+        return self._while_recovering(lambda: connect(self.path, self.kind, timeout_s=waits_s, mode=mode))
+
+    def _while_recovering(self, attempt: Callable[[], T]) -> T:
+        """While somebody else recovers the log SQLite says busy at once, whatever its own time-out is."""
+        deadline = monotonic() + self.busy_timeout_s
+        while True:
+            try:
+                return attempt()
+            except FAULTS as error:
+                if not is_busy(error) or monotonic() >= deadline:
+                    raise
+            sleep(_AGAIN_S)
 
     def _connect_reader(self) -> sqlite3.Connection:
         connection = self._connect()
@@ -138,6 +151,7 @@ class Database:
         connection = self._borrow()
         try:
             connection.execute("BEGIN")
+            self._while_recovering(lambda: connection.execute("SELECT 1 FROM sqlite_schema LIMIT 1").fetchone())
             yield connection
         except FAULTS as error:
             raise self.fault(error, run, entry) from error
