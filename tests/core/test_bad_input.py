@@ -86,7 +86,7 @@ class Remembered:
             return
         (row,) = changed
         if self.cause.member.startswith("@"):
-            assert row == [self.cause.seq, msgspec.to_builtins(answer)]
+            assert row == [f"{self.cause.member}/{self.cause.seq}", msgspec.to_builtins(answer)]
         else:
             old = next(r for r in before["members"] if r[0] == self.cause.member)
             assert row == [*old[:5], self.cause.seq, msgspec.to_builtins(answer)]

@@ -174,6 +174,13 @@ def test_an_operators_repeat_gets_the_same_answer() -> None:
     assert roster.check_cause(Cause("@me", 0, 3)) is None
 
 
+def test_two_operators_with_the_same_number_are_two_commands() -> None:
+    roster = Roster(10)
+    roster.remember(Cause("@alice", 0, 7), Accepted(3))
+    assert roster.check_cause(Cause("@bob", 0, 7)) is None
+    assert roster.check_cause(Cause("@alice", 0, 7)) == Repeat(Accepted(3))
+
+
 def test_of_operators_answers_the_newest_are_kept_and_the_oldest_goes_first() -> None:
     roster = Roster(10)
     for seq in range(MAX_OPERATOR_ANSWERS):

@@ -78,7 +78,8 @@ class Roster(msgspec.Struct):
 
     limit: int
     members: dict[str, Member] = {}
-    operator_answers: dict[int, Answer] = {}
+    operator_answers: dict[str, Answer] = {}
+    """By operator and number."""
 
     def check_join(self, member: str, supersedes: int, nonce: bytes, key: bytes) -> Refusal | Repeat | None:
         """None: go ahead."""
@@ -115,7 +116,7 @@ class Roster(msgspec.Struct):
     def check_cause(self, cause: Cause) -> Refusal | Repeat | None:
         """None: a new command of a known life."""
         if cause.member.startswith(OPERATOR_MARK):
-            given = self.operator_answers.get(cause.seq)
+            given = self.operator_answers.get(_operators_key(cause))
             return None if given is None else Repeat(given)
         known = self.members.get(cause.member)
         if known is None:
@@ -137,13 +138,17 @@ class Roster(msgspec.Struct):
     def remember(self, cause: Cause, answer: Answer) -> None:
         """After ``check_cause`` said None: this is what was answered."""
         if cause.member.startswith(OPERATOR_MARK):
-            self.operator_answers[cause.seq] = answer
+            self.operator_answers[_operators_key(cause)] = answer
             if len(self.operator_answers) > MAX_OPERATOR_ANSWERS:
                 del self.operator_answers[next(iter(self.operator_answers))]
             return
         known = self.members[cause.member]
         known.seq = cause.seq
         known.answer = answer
+
+
+def _operators_key(cause: Cause) -> str:
+    return f"{cause.member}/{cause.seq}"
 
 
 def superseded(member: str, incarnation: int, current: int) -> Refusal:

@@ -305,7 +305,7 @@ class Run:
             head = msgspec.convert(sections["head"], Head)
             kind = kinds.get(head.kind, head.rules)
             members = msgspec.convert(sections["members"], list[Member])
-            operators = msgspec.convert(sections["operators"], list[tuple[int, Answer]])
+            operators = msgspec.convert(sections["operators"], list[tuple[str, Answer]])
             duties = msgspec.convert(sections["duties"], list[Duty])
             own = {
                 name.removeprefix(f"{kind.name}."): value
