@@ -14,7 +14,7 @@ from quorate.coordinator import Coordinator
 from quorate.core.cluster.events import BarrierReleased, RunStopped, WorkerReady
 from quorate.core.errors import ConfigError, Refusal, Refused
 from quorate.core.members import Accepted, Cause
-from quorate.core.messages import Declined, Told, Welcome
+from quorate.core.messages import Declined, Hello, Told, Welcome
 from quorate.doors.auth import Authority, Role
 from quorate.trust import MemberKey
 from quorate.wire.messages import Goodbye, Greet, Greeted
@@ -151,8 +151,7 @@ def test_more_messages_than_allowed_end_the_connection(tmp_path: Path) -> None:
     limits = {"messages_per_s": 10, "burst_messages": 20}
     with Coordinator(folder=tmp_path, limits=limits) as running, Talk(running.url) as talk:
         running.create(RUN)
-        for _ in range(30):
-            talk.hello("w1")
+        talk.say(*[Hello(RUN, "w1")] * 30)
         assert talk.hear(Goodbye).refusal.code == "too_fast"
 
 
@@ -255,3 +254,18 @@ def test_roles_hold_at_the_door(guarded: tuple[Coordinator, Authority]) -> None:
         assert operator.greeted == Greeted(1, operator.greeted.challenge, operator.greeted.software, "operator")  # type: ignore[union-attr]
         assert operator.ask("create", run="second").refusal is None
         assert operator.ask("stop", reason="done").refusal is None
+
+
+def test_limits_are_counted_by_token_where_there_is_one(tmp_path: Path) -> None:
+    access, limits = {"tokens": "required"}, {"max_connections_per_identity": 2}
+    with Coordinator(folder=tmp_path, access=access, limits=limits) as running:
+        authority = Authority.open(tmp_path)
+        mine, yours = authority.new_token(Role.VIEWER, name="me"), authority.new_token(Role.VIEWER, name="you")
+        with Talk(running.url, token=mine) as one, Talk(running.url, token=mine) as two:
+            assert one.greeted is not None
+            assert two.greeted is not None
+            with Talk(running.url, greet=False) as third:
+                third.say(Greet(1, 1, mine))
+                assert third.hear(Goodbye).refusal.code == "too_fast"
+            with Talk(running.url, token=yours) as other:
+                assert other.greeted is not None

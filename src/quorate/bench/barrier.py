@@ -11,7 +11,7 @@ import tempfile
 from pathlib import Path
 from typing import NamedTuple
 
-from quorate.bench.crowd import Crowd, child, clock, count_frames, create_run, on_other_core, percentile
+from quorate.bench.crowd import Crowd, child, clock, create_run, on_other_core, percentile
 from quorate.bench.journal import fsyncs_us
 from quorate.bench.tcpstore import tcpstore_barrier_ms
 from quorate.report import Measurement, Report
@@ -88,5 +88,5 @@ def _barrier(crowd: Crowd, step: int) -> float:
     missing = len(crowd.links)
     while missing:
         for fd, _ in crowd.poll.poll(10.0):
-            missing -= count_frames(crowd.by_fd[fd].read())
+            missing -= crowd.by_fd[fd].replies()
     return clock() - began

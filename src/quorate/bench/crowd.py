@@ -130,12 +130,12 @@ class Link:
     def close(self) -> None:
         self.socket.close()
 
-    def read(self) -> bytes:
-        """What is there, without blocking."""
+    def replies(self) -> int:
+        """How many whole messages have come, without blocking."""
         try:
-            return self.socket.recv(65536)
+            return len(self._reader.feed(self.socket.recv(65536)))
         except (BlockingIOError, ssl.SSLWantReadError):
-            return b""
+            return 0
 
     def beats(self) -> Beats:
         return Beats(self.name)
@@ -189,15 +189,6 @@ def create_run(address: tuple[str, int], ca: Path | None = None, **config: Any) 
 def percentile(values: list[float], share: float) -> float:
     ordered = sorted(values)
     return ordered[min(len(ordered) - 1, int(len(ordered) * share))] if ordered else 0.0
-
-
-def count_frames(chunk: bytes) -> int:
-    """Whole frames in a read. A frame cut by the end of the read is counted when it begins."""
-    at = count = 0
-    while at + 4 <= len(chunk):
-        at += 4 + int.from_bytes(chunk[at : at + 4], "big")
-        count += 1
-    return count
 
 
 def on_other_core() -> None:

@@ -10,7 +10,7 @@ import tempfile
 from pathlib import Path
 from typing import NamedTuple
 
-from quorate.bench.crowd import Beats, Crowd, child, clock, count_frames, create_run, on_other_core, percentile
+from quorate.bench.crowd import Beats, Crowd, child, clock, create_run, on_other_core, percentile
 from quorate.report import Measurement, Report
 from quorate.trust.ca import create_authority
 
@@ -87,7 +87,7 @@ def _offer(crowd: Crowd, beats: dict[str, Beats], rate: int) -> Held:
             due += step
         for fd, _ in poll.poll(0 if now < end else 0.1):
             link = by_fd[fd]
-            replies = count_frames(link.read())
+            replies = link.replies()
             now = clock()
             latencies += [now - link.waiting.popleft() for _ in range(min(replies, len(link.waiting)))]
         if now > end + 5.0:

@@ -41,5 +41,5 @@ def _drain(crowd: Crowd) -> None:
     quiet_since = clock()
     while clock() - quiet_since < 0.1:
         for fd, _ in crowd.poll.poll(0.02):
-            if crowd.by_fd[fd].read():
+            if crowd.by_fd[fd].replies():
                 quiet_since = clock()

@@ -40,6 +40,7 @@ class Connection(asyncio.Protocol):
         self._greeted = False
         self._closing = False
         self._counted = False
+        self._counted_as = ""
         self.asked: set[asyncio.Task[None]] = set()
         self._joins: dict[Cause, str] = {}
         self.heard_us = now_us()
@@ -58,6 +59,7 @@ class Connection(asyncio.Protocol):
         if sock is not None:
             sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+        self._counted_as = self.address
         refusal = self._door.meter.connect(self.address, now_us())
         self._counted = refusal is None
         self._door.connections[self] = None
@@ -67,7 +69,7 @@ class Connection(asyncio.Protocol):
     def connection_lost(self, _error: Exception | None) -> None:
         self._door.connections.pop(self, None)
         if self._counted:
-            self._door.meter.disconnect(self.address)
+            self._door.meter.disconnect(self._counted_as)
         self._transport = None
         for task in self.asked:
             task.cancel()
@@ -82,7 +84,7 @@ class Connection(asyncio.Protocol):
         except FrameTooLarge as error:
             self.close(Refusal("too_large", str(error), "send less at a time"))
             return
-        refusal = self._door.meter.spend(self.address, len(frames), len(chunk), self.heard_us)
+        refusal = self._door.meter.spend(self._counted_as, len(frames), len(chunk), self.heard_us)
         if refusal is not None:
             self.close(refusal)
             return
@@ -128,11 +130,24 @@ class Connection(asyncio.Protocol):
             if isinstance(outcome, Refusal):
                 self.close(outcome)
                 return
-        self._greeted = True
         if isinstance(identity, Identity) and isinstance(version, int):
+            if (refusal := self._count_by(identity)) is not None:
+                self.close(refusal)
+                return
+            self._greeted = True
             self.identity = identity
             software = f"quorate {__version__}"
             self._service.server.send(self, Greeted(version, self.challenge, software, identity.role.value))  # type: ignore[arg-type]
+
+    def _count_by(self, identity: Identity) -> Refusal | None:
+        """From here on limits are counted by the token, if there is one: many people may share an address."""
+        if not identity.id:
+            return None
+        refusal = self._door.meter.connect(identity.id, now_us())
+        if refusal is None:
+            self._door.meter.disconnect(self._counted_as)
+            self._counted_as = identity.id
+        return refusal
 
     async def _ask(self, ask: Ask) -> None:
         replied = await self._service.ask(self.identity, ask.number, ask.what, ask.run, ask.arguments)
