@@ -86,6 +86,18 @@ def test_a_barrier_s_end_goes_to_the_last_who_asked_at_that_step() -> None:
     assert (settled.number, settled.passage.released) == (22, True)
 
 
+def test_a_request_that_crosses_the_news_of_its_barrier_gets_that_news() -> None:
+    """The call before it gave up waiting; the barrier opened, and the script asked again before it could know."""
+    desk = Desk()
+    desk.joined()
+    desk.ask(pipe.Stand(21, 0, "step", 7, 0, 0))
+    (news,) = desk.hears(passed())
+    assert desk.ask(pipe.Stand(22, 0, "step", 7, 0, 0)) == [pipe.Settled(22, news.passage)]
+    assert not desk.bridge.session.waits_at("step")
+    assert desk.ask(pipe.Stand(23, 0, "step", 7, 0, news.passage.generation)) == [], "this one knows, and comes again"
+    assert desk.bridge.session.waits_at("step")
+
+
 def test_a_refused_arrival_is_told_to_whoever_stood_there_and_the_place_is_free() -> None:
     desk = Desk()
     desk.joined()

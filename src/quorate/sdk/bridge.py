@@ -17,7 +17,7 @@ from quorate.core.cluster.events import (
     WorkerReady,
     WorkerTraining,
 )
-from quorate.core.cluster.views import Standing
+from quorate.core.cluster.views import Passage, Standing
 from quorate.core.errors import Refusal
 from quorate.core.machine import MemberEvent
 from quorate.sdk import pipe
@@ -41,6 +41,8 @@ class Bridge:
         self.paused = False
         self._commands: deque[int] = deque()
         self._stands: dict[str, pipe.Stand] = {}
+        self._settled: dict[str, Passage] = {}
+        """How each barrier ended last, for a request that crossed that news on its way."""
         self._out: list[pipe.ToTraining] = []
         self._standing: Standing | None = None
         self._token = session.token
@@ -76,6 +78,14 @@ class Bridge:
             fix = f"wait there first: barrier({before.barrier!r}, {before.step})"
             self._out.append(pipe.Done(request.number, Refusal("contradiction", why, fix)))
             return
+        over = self._settled.get(request.barrier)
+        if (
+            over is not None
+            and request.after < over.generation
+            and (over.step, over.fence) == (request.step, request.fence)
+        ):
+            self._out.append(pipe.Settled(request.number, over))
+            return
         self._stands[request.barrier] = request
         if before is None:
             self.session.arrive(request.barrier, request.step, now_us)
@@ -106,6 +116,7 @@ class Bridge:
                 self._out.append(pipe.Done(self._commands.popleft(), note.value[1]))
             case "passed" | "aborted":
                 stood = self._stands.pop(note.value.barrier, None)
+                self._settled[note.value.barrier] = note.value
                 self._out.append(pipe.Settled(0 if stood is None else stood.number, note.value))
             case "rolled-back":
                 self._out.append(pipe.Fell(note.value.reason, note.value.fence))
@@ -119,6 +130,7 @@ class Bridge:
             case "lost":
                 self._commands.clear()
                 self._stands.clear()
+                self._settled.clear()
                 self._standing = self._turned = None
                 self.paused = False
                 self._out.append(pipe.Lost(note.value))

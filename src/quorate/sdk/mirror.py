@@ -82,7 +82,8 @@ class Mirror:
 
     def stand(self, barrier: str, step: int) -> int:
         self._number += 1
-        return self._ask(pipe.Stand(self._number, self.known.lives, barrier, step, self.known.fence))
+        after = self.known.after.get(barrier, 0)
+        return self._ask(pipe.Stand(self._number, self.known.lives, barrier, step, self.known.fence, after))
 
     def bye(self) -> None:
         self.outbox.append(frame(pipe.Bye()))
@@ -184,6 +185,7 @@ class Mirror:
         self._open.pop(number, None)
         if number in self._wanted:
             self._answers[number] = passage
+            self._outcomes.pop(passage.barrier, None)
         else:
             self._outcomes[passage.barrier] = passage
 

@@ -47,6 +47,9 @@ class Stand(msgspec.Struct, frozen=True, array_like=True, tag="stand"):
     barrier: str
     step: int
     fence: int
+    after: int = 0
+    """The newest generation that the training process knows to be settled. The session may know a newer one, whose news
+    is still on its way."""
 
 
 class Bye(msgspec.Struct, frozen=True, array_like=True, tag="bye"):
