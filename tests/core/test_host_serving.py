@@ -39,7 +39,7 @@ from quorate.core.shell import (
 )
 from quorate.core.snapshot import Snapshot
 
-LIMITS = Limits(beat_us=500_000, takeover_us=3_000_000)
+LIMITS = Limits(beat_us=500_000, takeover_us=3_000_000, stagger_us=0)
 SECOND = 1_000_000
 
 

@@ -7,10 +7,11 @@ import subprocess
 import sys
 from hashlib import blake2b
 
+import msgspec
 import pytest
 
 from quorate.core.errors import JournalCorrupt
-from quorate.sim import live
+from quorate.sim import cluster, live
 from quorate.sim.disk import Disk
 from quorate.sim.network import Network, Weather
 from quorate.sim.world import MS, SECOND, World
@@ -64,8 +65,24 @@ def test_lives_meet_every_sort_of_trouble() -> None:
     for trouble in (
         "loses power", "is killed", "is stopped", "goes on", "clock jumps", "full_disk", "cut_host_from_store", "twin",
         "lost:", "superseded", "code='wrong_state'", "released=False", "Moved(", "roll_back", "code='stale_token'",
+        "another sidecar", "old_order", "roll_back_unheard",
     ):  # fmt: skip
         assert any(trouble in line for line in lines), trouble
+
+
+def lost_races(stagger_us: int, monkeypatch: pytest.MonkeyPatch) -> int:
+    """In those of a hundred lives that have three hosts: two of them follow, and want to take over at the same time."""
+    monkeypatch.setattr(cluster, "LIMITS", msgspec.structs.replace(cluster.LIMITS, stagger_us=stagger_us))
+    lives = [life for seed in range(1, 101) if len((life := cluster.Life(seed)).hosts) == 3]
+    outcomes = [life.live() for life in lives]
+    assert [outcome.violation for outcome in outcomes] == [""] * len(lives)
+    return sum(outcome.lost_races for outcome in outcomes)
+
+
+def test_followers_that_stagger_lose_fewer_races_for_the_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    at_once = lost_races(0, monkeypatch)
+    assert at_once >= 10
+    assert lost_races(150 * MS, monkeypatch) <= at_once / 2
 
 
 def test_a_disk_keeps_what_was_synced_and_nothing_torn() -> None:
@@ -117,6 +134,22 @@ def test_a_bad_network_loses_doubles_and_holds_back() -> None:
     assert len(set(arrived)) < 1000
     assert len(arrived) > len(set(arrived))
     assert max(times) > 100 * MS
+
+
+def test_half_of_what_is_sent_to_one_held_back_takes_seconds_until_it_is_told_to_hurry() -> None:
+    world = World(1)
+    network = Network(world, Weather())
+    times: list[int] = []
+    network.attach("b#1", lambda _source, _message: times.append(world.now_us))
+    network.hold_back("b")
+    for _ in range(1000):
+        network.send("a", "b#1", "late")
+    world.run(10 * SECOND)
+    assert 400 < sum(time > 2 * SECOND for time in times) < 600
+    network.hurry()
+    network.send("a", "b#1", "in time")
+    world.run(20 * SECOND)
+    assert times[-1] < 10 * SECOND + 5 * MS + 1
 
 
 def test_nothing_passes_a_cut_until_it_heals() -> None:

@@ -2,18 +2,25 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import Any
 
+import msgspec
 import pytest
 
-from quorate.core.cluster.collect import Collector, Gathering
+from quorate.core.cluster import rules
+from quorate.core.cluster.collect import Collector
+from quorate.core.cluster.events import BarrierReleased
+from quorate.core.cluster.heard import Gathering
 from quorate.core.cluster.machine import Cluster
-from quorate.core.cluster.state import Fleet
+from quorate.core.cluster.state import Barrier, BarrierState, Fleet, Settled
+from quorate.core.cluster.views import Passage
 from quorate.core.detector import Detector
 from quorate.core.host import Host
 from quorate.core.machine import Event
 from quorate.core.members import Cause, Roster
+from quorate.core.messages import Told, ToMember
 from quorate.core.run import Run
 from quorate.sdk.session import Session
 from quorate.sim import live
@@ -52,14 +59,42 @@ def test_a_release_without_the_last_one_is_noticed(monkeypatch: pytest.MonkeyPat
 
 def _drop_check(monkeypatch: pytest.MonkeyPatch) -> None:
     """The fold would refuse such a release: take that guard away as well."""
-    from quorate.core.cluster.events import BarrierReleased
-    from quorate.core.cluster.state import BarrierState
     from quorate.core.cluster.table import BARRIER
 
     moves = BARRIER._moves[BarrierReleased]
     open_move = moves[BarrierState.OPEN.value]
     unchecked = type(open_move)(None, None, open_move.target, None, open_move.do)
     monkeypatch.setitem(moves, BarrierState.OPEN.value, unchecked)
+
+
+def test_a_generation_that_is_released_twice_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The collector says so twice, and the fold has forgotten that a generation is settled once."""
+    whole, find = Collector.due, rules.find_generation
+
+    def stutter(self: Collector, machine: Cluster, now_us: int) -> list[Event]:
+        events = whole(self, machine, now_us)
+        return events + [event for event in events if isinstance(event, BarrierReleased)]
+
+    def forgetful(fleet: Fleet, event: Any) -> Any:
+        found = find(fleet, event)
+        if isinstance(found, rules.Generation):
+            found.state = BarrierState.OPEN
+        return found
+
+    monkeypatch.setattr(Collector, "due", stutter)
+    monkeypatch.setattr(rules, "find_generation", forgetful)
+    assert re.search(r"settles generation (\d+) after \1$", found_by("barriers"))
+
+
+def test_a_process_that_is_let_through_twice_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    whole = Session._passed
+
+    def forgetful(self: Session, passage: Passage) -> None:
+        self._after.pop(passage.barrier, None)
+        whole(self, passage)
+
+    monkeypatch.setattr(Session, "_passed", forgetful)
+    assert re.search(r"was let through generation \d+ twice", found_by("barriers"))
 
 
 def test_an_acknowledgement_before_the_sync_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -145,6 +180,53 @@ def test_a_zombie_that_is_believed_is_noticed(monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setattr(Roster, "check_cause", gullible)
     monkeypatch.setattr(Cluster, "_find", whoever)
     found_by("lives")
+
+
+def test_a_life_that_believes_what_was_meant_for_another_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    whole = Session.receive
+
+    def gullible(self: Session, message: ToMember, now_us: int) -> None:
+        if isinstance(message, Told) and message.topic != "standing":
+            message = msgspec.structs.replace(message, incarnation=self.incarnation)
+        whole(self, message, now_us)
+
+    monkeypatch.setattr(Session, "receive", gullible)
+    assert "was given order" in found_by("orders")
+
+
+def test_a_visit_that_believes_an_end_from_before_a_roll_back_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    whole = Session._passed
+
+    def nostalgic(self: Session, passage: Passage) -> None:
+        fence, self._fence = self._fence, min(self._fence, passage.fence)
+        whole(self, passage)
+        self._fence = fence
+
+    monkeypatch.setattr(Session, "_passed", nostalgic)
+    assert "another visit's end" in found_by("barriers")
+
+
+def test_an_end_from_after_a_roll_back_told_to_a_visit_before_it_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    whole = Session._passed
+
+    def hasty(self: Session, passage: Passage) -> None:
+        fence, self._fence = self._fence, max(self._fence, passage.fence)
+        whole(self, passage)
+        self._fence = fence
+
+    monkeypatch.setattr(Session, "_passed", hasty)
+    assert "another visit's end" in found_by("barriers")
+
+
+def test_an_arrival_answered_with_an_end_from_before_a_roll_back_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The session believes none of these answers; but its visit is never counted."""
+
+    def nostalgic(self: Barrier, seat: int, after: int, _fence: int) -> Settled | None:
+        past = (s for s in self.settled if s.generation > after)
+        return next((s for s in past if s.place(seat) > -2), None)
+
+    monkeypatch.setattr(Barrier, "answer_for", nostalgic)
+    assert "again and again" in found_by("barriers")
 
 
 def test_a_run_that_waits_for_the_dead_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:

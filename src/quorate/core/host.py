@@ -34,8 +34,8 @@ from quorate.core.detector import Detector
 from quorate.core.dice import SEED_BYTES
 from quorate.core.errors import Bug, ConfigError, QuorateError, Refusal
 from quorate.core.journal import NONCE_BYTES, STATE_DIGEST_EVERY, HostTook, chain_seed
-from quorate.core.limits import Limits
-from quorate.core.machine import Explanation
+from quorate.core.limits import STAGGER_PLACES, Limits
+from quorate.core.machine import Event, Explanation
 from quorate.core.messages import Answered, Call, Declined, Hello, Moved, Sign, ToHost, ToMember
 from quorate.core.run import Decided, Kinds, Run, fold, readable
 from quorate.core.shell import (
@@ -66,6 +66,7 @@ from quorate.core.shell import (
     Unknown,
     Written,
 )
+from quorate.core.stagger import lone_delay_us
 from quorate.core.writer import Answer, Failed, Flight, Landed, Lost, Writer
 
 
@@ -108,6 +109,8 @@ class Host:
         self._saved_n = 0
         self._now_us = 0
         self._out: list[Action] = []
+        self.landed: list[Event] = []
+        """What the entry that landed last has brought, for a shell that counts; it empties this."""
 
     def start(self, now_us: int) -> list[Action]:
         self._now_us = now_us
@@ -199,9 +202,16 @@ class Host:
         self._leave_desk()
         self._term = 0
         self._beat_us = None
-        self._rival = Detector(self.limits.takeover_us, self._now_us)
+        self._rival = Detector(self._patience_us(run), self._now_us)
         self._rival.watch(pulse_key(run.head.host, run.head.term), self._now_us)
         self._send_on(self._moved())
+
+    def _patience_us(self, run: Run) -> int:
+        """How long the serving host may be silent. Not the same for all followers, or all but one would take over in
+        vain. Who else follows is in no journal, so each draws its place alone, anew whenever it begins to follow."""
+        head, limits = run.head, self.limits
+        drawn_us = lone_delay_us(head.run, head.digest, head.n + 1, self.name, STAGGER_PLACES, limits.stagger_us)
+        return limits.takeover_us + drawn_us
 
     def _leave_desk(self) -> None:
         if self.desk is not None:
@@ -402,6 +412,7 @@ class Host:
     def _landed(self, flight: Flight) -> None:
         """The entry is in the journal: now, and not before, the world may know."""
         run = flight.batch.run
+        self.landed = flight.batch.events
         run.sealed(flight.entry, flight.payload)
         if self.phase is Phase.TAKING:
             self._serve(run)

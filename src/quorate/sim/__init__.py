@@ -9,6 +9,8 @@ members    worker processes and an operator, over the SDK's own session logic
 faults     what goes wrong, and when
 cluster    one life of a fleet
 checkers/  the promises, one file each
+ranks/     the same for ranks without a coordinator
+explore    every interleaving of a journal on a bare key-value store, to the end
 """
 
 from quorate.sim.cluster import Outcome, live

@@ -29,7 +29,8 @@ CONFIG: Final = {
     "barrier_memory": 4,
 }
 LIMITS: Final = Limits(
-    snapshot_every=20, beat_us=200 * MS, takeover_us=1_200 * MS, retry_us=100 * MS, max_tries=1000
+    snapshot_every=20, beat_us=200 * MS, takeover_us=1_200 * MS, stagger_us=150 * MS, retry_us=100 * MS,
+    max_tries=1000,
 )  # fmt: skip
 
 
@@ -43,6 +44,8 @@ class Outcome(msgspec.Struct, frozen=True):
     entries: int
     released: int
     faults: int
+    lost_races: int
+    """How often a host wanted to take over and somebody else's entry was there first."""
     transcript: list[str]
 
 
@@ -61,7 +64,7 @@ class Life:
         self.faults = Faults(
             world, self.network, self.store, self.hosts, self.operator, self.workers, self._start_worker
         )  # fmt: skip
-        self.planned = world.between(3, 14)
+        self.planned = world.between(3, 17)
 
     def _weather(self) -> Weather:
         """Some lives are fair, most are not."""
@@ -90,7 +93,7 @@ class Life:
         released = max((worker.passed for worker in self.workers), default=0)
         return Outcome(
             self.world.seed, not violation, violation, self.world.events, len(self.store.entries), released,
-            self.planned, self.world.lines or [],
+            self.planned, sum(host.lost_races for host in self.hosts), self.world.lines or [],
         )  # fmt: skip
 
     def _live(self) -> None:

@@ -44,7 +44,8 @@ class Faults:
             self.kill_host, self.kill_host, self.kill_host, self.stop_host, self.jump_clock, self.cut_host_from_store,
             self.lose_power, self.lose_power, self.full_disk, self.slow_disk,
             self.kill_worker, self.kill_worker, self.stop_worker, self.slow_worker, self.cut_worker, self.twin,
-            self.leave, self.newcomer, self.order, self.roll_back,
+            self.kill_sidecar, self.leave, self.newcomer, self.order, self.old_order, self.roll_back,
+            self.roll_back_unheard, self.roll_back_unheard,
         )  # fmt: skip
         for _ in range(count):
             fault = self.world.rng.choice(kinds)
@@ -164,6 +165,18 @@ class Faults:
             self.world.rng.choice((self.network.cut, self.network.cut_one_way))(worker.member, host.name)
             self._later(200 * MS, 5_000 * MS, self.network.heal)
 
+    def kill_sidecar(self) -> None:
+        worker = self._worker()
+        if worker is not None:
+            self._sidecar_dies(worker)
+
+    def _sidecar_dies(self, worker: SimWorker) -> None:
+        """Now, or having heard something that it did not pass on."""
+        if self.world.chance(0.5):
+            worker.replace_sidecar()
+        else:
+            worker.sidecar_dies = "hearing"
+
     def twin(self) -> None:
         """A second process under a name that is in use."""
         worker = self._worker()
@@ -188,12 +201,45 @@ class Faults:
     def roll_back(self) -> None:
         self.operator.roll_back()
 
+    def old_order(self) -> None:
+        """Everybody is ordered something. One is given up before it hears of it, and hears of it in its next life."""
+        worker = self._worker()
+        if worker is not None:
+            self.network.hold_back(worker.member)
+            for host in self.hosts:
+                self.network.cut_one_way(worker.member, host.name)
+            self._later(2_600 * MS, 3_500 * MS, self.network.heal)
+            self._later(500 * MS, 3_000 * MS, self.network.hurry)
+        self.operator.order_all()
+
+    def roll_back_unheard(self) -> None:
+        """One hears neither how the barrier ended at which it stands nor, at first, that this was for nothing. When it
+        does, it loses the session that learnt from its standing which generations are settled."""
+        worker = self._worker()
+        if worker is not None:
+            for host in self.hosts:
+                self.network.cut_one_way(host.name, worker.member)
+            self._later(600 * MS, 800 * MS, self.network.heal)
+            worker.sidecar_dies = "rolled-back"
+        self._roll_back_on_release(self._passed(), self.world.now_us + 500 * MS)
+
+    def _passed(self) -> int:
+        return sum(worker.passed for worker in self.workers)
+
+    def _roll_back_on_release(self, passed: int, until_us: int) -> None:
+        """As soon as somebody is let through, or at last."""
+        if self._passed() > passed or self.world.now_us >= until_us:
+            self.operator.roll_back()
+        elif not self._over:
+            self.world.after(2 * MS, self._roll_back_on_release, passed, until_us)
+
     # -- the end ----------------------------------------------------------------------------------------------------
 
     def stop(self) -> None:
         self._over = True
         self.network.weather = FAIR
         self.network.heal()
+        self.network.hurry()
         self._power_back()
         self._room_again()
         self._fast_again()
@@ -205,6 +251,7 @@ class Faults:
                 host.start()
         for worker in self.workers:
             worker.go_on()
+            worker.sidecar_dies = ""
             self._hurry(worker)
         present = {worker.member for worker in self.workers if worker.alive and not worker.ended()}
         missing = sorted({worker.member for worker in self.workers} - present)

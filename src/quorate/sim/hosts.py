@@ -55,6 +55,7 @@ class SimHost:
         """Kill the process after so many more actions: between an append and its answer, or between two sends."""
         self.alone = False
         """Nobody else may serve: take over at once after a restart."""
+        self.lost_races = 0
         self._clock = (0, 0, 1.0)
         self._stopped = False
         self._held: list[tuple[Any, tuple[Any, ...]]] = []
@@ -155,7 +156,9 @@ class SimHost:
         if self.host is None:
             return
         host = self.host
+        taking = host.phase is Phase.TAKING
         self._do(host.handle(report, self.clock_us()))
+        self.lost_races += taking and host.phase is Phase.LOADING
         if self.alive and host.run is not None:
             self.checkers.folded(self.name, host)
         self._arm()

@@ -2,11 +2,13 @@
 
 A worker drives the same session logic as a real one. It joins, gets ready, recovers if it has to, and then trains and
 stands at the barrier, step after step. It can be killed, stopped beyond every time-out, slow, or one of two processes
-under one name.
+under one name. As in earnest, the session lives in a sidecar that may die alone: the next one goes on with the life as
+far as the training knows it, which is less than the session knew.
 """
 
 from __future__ import annotations
 
+from collections import deque
 from typing import Any
 
 from msgspec import Raw
@@ -15,22 +17,26 @@ from quorate.core.cluster.events import (
     RunRolledBack,
     WorkerCheckpointing,
     WorkerIdle,
+    WorkerLeft,
     WorkerLoading,
     WorkerOrdered,
     WorkerReady,
     WorkerTraining,
 )
+from quorate.core.cluster.views import Passage
 from quorate.core.codec import encode
-from quorate.core.machine import Event
+from quorate.core.machine import Event, MemberEvent
 from quorate.core.members import Cause
-from quorate.core.messages import Answered, Call, Moved
+from quorate.core.messages import Answered, Call, Moved, Told
 from quorate.sdk import Note, Session, Stage
+from quorate.sdk.session import Known
 from quorate.sim.checkers import Checkers
 from quorate.sim.network import Network
 from quorate.sim.world import MS, World
 
 BARRIER = "step"
 TICK_US = 150 * MS
+RETRY_US = 300 * MS
 DEAF_US = 900 * MS
 """Nothing heard for so long: try another host."""
 TAKES_PART = ("Idle", "LoadingData", "Training", "Checkpointing")
@@ -52,7 +58,18 @@ class SimWorker:
         self._hosts = hosts
         self._host = world.rng.choice(hosts)
         self._checkers = checkers
-        self._session = Session(run, member, world.rng.randbytes(32), retry_us=300 * MS)
+        self._run = run
+        self._secret = world.rng.randbytes(32)
+        self._session = Session(run, member, self._secret, retry_us=RETRY_US)
+        self._known = Known()
+        self._commands: deque[type[MemberEvent]] = deque()
+        self._stands = False
+        """At the barrier, as far as the training knows."""
+        self._restarts = 0
+        self.sidecar_dies = ""
+        """hearing: with the next message, which the training is never told. standing: unnoticed until the training
+        stands at a barrier, so that the arrival is among the first words of the next one. rolled-back: so, but not
+        before the next roll-back."""
         self._clock = (world.between(0, 10**9), world.rng.uniform(0.97, 1.03))
         self._heard_us = world.now_us
         self._part = False
@@ -99,7 +116,30 @@ class SimWorker:
         return self._session.open_command() if overdue else None
 
     def leave(self) -> None:
+        self._commands.append(WorkerLeft)
         self._session.leave("had enough")
+
+    def replace_sidecar(self) -> None:
+        """It died. What is open is asked again, by a session that knows what the training was told and no more."""
+        self.sidecar_dies = ""
+        if self._holds(self.replace_sidecar) or self.ended():
+            return
+        self.world.note(self.name, lambda: f"goes on with another sidecar: {self._known}")
+        progress = self._session.progress
+        self._restarts += 1
+        self._session = session = Session(self._run, self.member, self._secret, retry_us=RETRY_US)
+        session.progress = progress
+        session.resume(self._known, self._restarts)
+        for event in self._commands:
+            session.wish(event)
+        session.connect(self.clock_us())
+        if self._stands:
+            self._stand()
+        self._flush()
+
+    def _wish(self, event: type[MemberEvent]) -> None:
+        self._commands.append(event)
+        self._session.wish(event)
 
     def clock_us(self) -> int:
         offset_us, rate = self._clock
@@ -120,7 +160,11 @@ class SimWorker:
             self._heard_us = self.world.now_us
         if isinstance(message, Answered):
             self._checkers.answered(self.name, message.cause, message.answer)
+        elif isinstance(message, Told) and isinstance(message.value, Passage):
+            self._checkers.told(self.name, message.value)
         self._session.receive(message, self.clock_us())
+        if self.sidecar_dies == "hearing":
+            self.replace_sidecar()
         if isinstance(message, Moved) and message.address and message.address != self._host:
             self._turn_to(message.address)
         self._act()
@@ -166,16 +210,17 @@ class SimWorker:
                 self._step = standing.barriers.get(BARRIER, (0, -1))[1] + 1
                 self._train()
             elif standing.state == "Recovering" and self._session.idle():
-                self._session.wish(WorkerIdle)
+                self._wish(WorkerIdle)
                 self._session.tick(self.clock_us())
         self._flush()
 
     def _react(self, note: Note) -> None:
         session = self._session
+        self._learn(note)
         match note.what:
             case "joined":
                 self._part = False
-                session.wish(WorkerReady)
+                self._wish(WorkerReady)
             case "passed":
                 self.passed += 1
                 session.progress += 1
@@ -184,12 +229,39 @@ class SimWorker:
                 self._report_state()
                 self._train()
             case "aborted" | "rolled-back" | "refused":
+                if note.what == "aborted":
+                    self._checkers.aborted(self.name, self.member, session.incarnation, note.value)
                 self._part = False
                 session.standing = None
                 self._refresh()
+                if note.what == self.sidecar_dies:
+                    self.sidecar_dies = "standing"
+            case "ordered":
+                self._checkers.ordered(self.name, self.member, session.incarnation, note.value)
             case "lost" | "ended":
                 self._part = False
                 self.world.note(self.name, lambda: f"{note.what}: {note.value}")
+
+    def _learn(self, note: Note) -> None:
+        """What the training keeps of its life, for the next sidecar."""
+        known = self._known
+        if note.what in ("passed", "aborted", "rolled-back", "refused", "lost", "ended"):
+            self._stands = self._session.waits_at(BARRIER)
+        match note.what:
+            case "joined":
+                self._known = self._session.known()
+            case "passed" | "aborted":
+                known.after[note.value.barrier] = note.value.generation
+            case "answered":
+                known.seq += 1
+                self._commands.popleft()
+            case "rolled-back":
+                known.fence = note.value.fence
+            case "ordered":
+                known.order = note.value.order
+            case "lost":
+                self._known = Known(lives=known.lives + 1)
+                self._commands.clear()
 
     def _report_state(self) -> None:
         """Now and then a worker says that it does something else, along the rows of the worker's table."""
@@ -197,7 +269,7 @@ class SimWorker:
         if standing is None or not self.world.chance(0.2):
             return
         for event in self.world.rng.choice(((WorkerLoading, WorkerTraining), (WorkerCheckpointing,), (WorkerIdle,))):
-            self._session.wish(event)
+            self._wish(event)
 
     def _train(self) -> None:
         self.world.after(self.world.between(*self.train_us), self._arrive, self._session.incarnation, self._step)
@@ -209,9 +281,15 @@ class SimWorker:
         stale = session.incarnation != incarnation or self._step != step or not self._part
         if stale or session.stage is not Stage.JOINED or session.waits_at(BARRIER):
             return
-        arrive = session.arrive(BARRIER, step, self.clock_us())
-        self._checkers.arrived(self.name, arrive)
+        if self.sidecar_dies == "standing":
+            self.replace_sidecar()
+        self._stand()
         self._flush()
+
+    def _stand(self) -> None:
+        self._stands = True
+        arrive = self._session.arrive(BARRIER, self._step, self.clock_us())
+        self._checkers.arrived(self.name, arrive)
 
 
 class SimOperator:

@@ -32,6 +32,7 @@ class Network:
         self.weather = weather
         self._ends: dict[str, Callable[[str, Any], None]] = {}
         self._cut: set[tuple[str, str]] = set()
+        self._held_back: set[str] = set()
 
     def attach(self, name: str, receive: Callable[[str, Any], None]) -> None:
         self._ends[name] = receive
@@ -48,6 +49,8 @@ class Network:
             delay_us = world.between(weather.fastest_us, weather.slowest_us)
             if weather.straggling and world.chance(weather.straggling):
                 delay_us += world.between(0, weather.straggler_us)
+            if self._held_back and target.partition("#")[0] in self._held_back and world.chance(0.5):
+                delay_us += world.between(2_000 * MS, 6_000 * MS)
             world.after(delay_us, self._deliver, source, target, message)
 
     def _deliver(self, source: str, target: str, message: Any) -> None:
@@ -64,3 +67,10 @@ class Network:
 
     def heal(self) -> None:
         self._cut.clear()
+
+    def hold_back(self, target: str) -> None:
+        """Half of what is sent to this one from now on takes seconds."""
+        self._held_back.add(target)
+
+    def hurry(self) -> None:
+        self._held_back.clear()

@@ -5,6 +5,7 @@ durability   nothing acknowledged is lost
 answers      every command is answered, once, and a repeat gets the same answer
 folds        the fold is identical on every host
 lives        a superseded incarnation changes nothing
+orders       an order reaches the life it was given to, and no other
 progress     when the faults stop, the run moves on within a stated time
 """
 
@@ -12,7 +13,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from quorate.core.cluster.events import Arrive
+from quorate.core.cluster.events import Arrive, HeartbeatSeen
 from quorate.core.cluster.views import Passage
 from quorate.core.errors import Refusal
 from quorate.core.host import Host
@@ -23,6 +24,7 @@ from quorate.sim.checkers.base import Checker, Ending, Violation
 from quorate.sim.checkers.durability import Durability
 from quorate.sim.checkers.folds import Folds
 from quorate.sim.checkers.lives import Lives
+from quorate.sim.checkers.orders import Orders
 from quorate.sim.checkers.progress import Progress
 
 
@@ -48,6 +50,18 @@ class Checkers:
         for checker in self._all:
             checker.passed(process, member, incarnation, passage)
 
+    def aborted(self, process: str, member: str, incarnation: int, passage: Passage) -> None:
+        for checker in self._all:
+            checker.aborted(process, member, incarnation, passage)
+
+    def told(self, process: str, passage: Passage) -> None:
+        for checker in self._all:
+            checker.told(process, passage)
+
+    def ordered(self, process: str, member: str, incarnation: int, seen: HeartbeatSeen) -> None:
+        for checker in self._all:
+            checker.ordered(process, member, incarnation, seen)
+
     def durable(self, n: int, payload: bytes) -> None:
         for checker in self._all:
             checker.durable(n, payload)
@@ -70,7 +84,7 @@ class Checkers:
 
 
 def cluster_checkers() -> Checkers:
-    return Checkers([Barriers(), Durability(), Answers(), Folds(), Lives(), Progress()])
+    return Checkers([Barriers(), Durability(), Answers(), Folds(), Lives(), Orders(), Progress()])
 
 
 __all__ = ["Checker", "Checkers", "Ending", "Violation", "cluster_checkers"]

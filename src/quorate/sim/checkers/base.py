@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from quorate.core.cluster.events import Arrive
+from quorate.core.cluster.events import Arrive, HeartbeatSeen
 from quorate.core.cluster.views import Passage
 from quorate.core.errors import Refusal
 from quorate.core.host import Host
@@ -51,6 +51,15 @@ class Checker:
 
     def passed(self, _process: str, member: str, incarnation: int, passage: Passage) -> None:
         """A process was let through."""
+
+    def aborted(self, _process: str, member: str, incarnation: int, passage: Passage) -> None:
+        """A process was told that the barrier at which it stands will not open."""
+
+    def told(self, _process: str, passage: Passage) -> None:
+        """A process received this, whether it is news or not."""
+
+    def ordered(self, _process: str, member: str, incarnation: int, seen: HeartbeatSeen) -> None:
+        """A process was given an order."""
 
     def durable(self, n: int, payload: bytes) -> None:
         """The store has this entry for good."""

@@ -18,7 +18,9 @@ class Durability(Checker):
 
     def answered(self, _process: str, cause: Cause, answer: Accepted | Refusal) -> None:
         if isinstance(answer, Accepted):
-            self._told.setdefault((cause.member, cause.incarnation, cause.seq), set()).add(answer.entry)
+            # A join is known by its nonce: repeated under another number, it is still the one that began this life.
+            supersedes = cause.incarnation if cause.seq else (answer.result or {})["incarnation"] - 1
+            self._told.setdefault((cause.member, supersedes, cause.seq), set()).add(answer.entry)
 
     def durable(self, n: int, payload: bytes) -> None:
         if self._entries.setdefault(n, payload) != payload:

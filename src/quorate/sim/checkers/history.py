@@ -83,5 +83,10 @@ class Fleet:
                     if doing == "part":
                         self.doing[life] = "fallen"
 
+    def present(self) -> list[Life]:
+        """In the order of their seats."""
+        gone = ("left", "lost", "superseded")
+        return [life for _, life in sorted(self.seat.items()) if self.doing[life] not in gone]
+
     def taking_part(self) -> set[Life]:
         return {life for life, doing in self.doing.items() if doing in ("part", "fallen")}
