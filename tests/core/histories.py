@@ -56,7 +56,7 @@ def pair(scribe: Scribe, what: str, who: int, which: int) -> Pair | None:
     match what:
         case "register":
             nonce = bytes([who, which, life % 256]) + bytes(13)
-            return Cause(name, life, 0), WorkerRegistered(name, life, nonce, b"k", "host:1", which, {"a": "b"})
+            return Cause(name, life, 0), WorkerRegistered(name, life, nonce, b"k", b"p", "host:1", which, {"a": "b"})
         case "move":
             move = MOVES[which]
             fence = (fleet.generation,) if move in (WorkerIdle, WorkerLoading) else ()

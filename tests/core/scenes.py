@@ -21,6 +21,10 @@ from quorate.core.cluster.events import (
 )
 from quorate.core.machine import Kind
 from quorate.core.members import Cause
+from quorate.core.ranks import KIND as RANKS
+from quorate.core.ranks.events import RankArrived, RankBeat, RankJoined, RankLeft
+from quorate.core.ranks.events import RunStopped as RanksStopped
+from quorate.core.run import Kinds
 
 Key = tuple[str, str]
 
@@ -66,6 +70,36 @@ def _tally(counted: int, end: bool) -> Hand:
     return hand
 
 
+def _crew(*moves: str, form_members: int = 0) -> Hand:
+    """Rank 0 has come; 1 goes through these."""
+    hand = byhand.serving(Kinds((RANKS,)), created("ranks", {"form_members": form_members}))
+    hand.call("0", Cause("0", 0, 0), RankJoined("0", 0, bytes([7] * 16)))
+    hand.land_all()
+    for move in moves:
+        _move(hand, move)
+        hand.land_all()
+    hand.actions.clear()
+    return hand
+
+
+def _move(hand: Hand, move: str) -> None:
+    match move:
+        case "join" | "learn":
+            hand.call("1", Cause("1", 0, 0), RankJoined("1", 0, bytes([7] * 16), learner=move == "learn"))
+        case "counted in":
+            hand.sign("0", RankArrived("0", 1, 2, True))
+        case "given up":
+            hand.sign("0", RankArrived("0", 1, 3, True))
+            for beat in range(1, 8):
+                hand.sign("0", RankBeat("0", 1, beat))
+                hand.tick(5_000_000)
+                hand.land_all()
+        case "leave":
+            hand.call("1", Cause("1", 1, 1), RankLeft("1", 1))
+        case "stop":
+            hand.order(RanksStopped("enough"))
+
+
 READY = ("register", WorkerReady)
 SCENES: dict[str, dict[Key, Callable[[], Hand]]] = {
     "cluster": {
@@ -84,13 +118,26 @@ SCENES: dict[str, dict[Key, Callable[[], Hand]]] = {
         ("barrier generation", "Released"): lambda: _barrier(("v", 1), ("w", 1)),
         ("barrier generation", "Aborted"): lambda: _barrier(("v", 1), ("w", 2)),
     },
+    "ranks": {
+        ("run", "Forming"): lambda: _crew(form_members=3),
+        ("run", "Running"): lambda: _crew("join", "counted in"),
+        ("run", "Closed"): lambda: _crew("join", "stop"),
+        ("rank", "Absent"): _crew,
+        ("rank", "Waiting"): lambda: _crew("join"),
+        ("rank", "Learning"): lambda: _crew("learn"),
+        ("rank", "Member"): lambda: _crew("join", "counted in"),
+        ("rank", "Lost"): lambda: _crew("join", "counted in", "given up"),
+        ("rank", "Left"): lambda: _crew("join", "leave"),
+    },
     "tally": {
         ("tally", "Counting"): lambda: _tally(1, False),
         ("tally", "Full"): lambda: _tally(3, False),
         ("tally", "Over"): lambda: _tally(1, True),
     },
 }
-KINDS: dict[str, Kind] = {"cluster": CLUSTER, "tally": tally.KIND}
+KINDS: dict[str, Kind] = {"cluster": CLUSTER, "ranks": RANKS, "tally": tally.KIND}
+MEMBERS = {"cluster": ("v", "w"), "ranks": ("0", "1"), "tally": ("v", "w")}
+"""Two of each kind's scenes. The second is the one that a scene is about."""
 EVERY = [(kind, key) for kind, scenes in SCENES.items() for key in scenes]
 
 

@@ -42,6 +42,10 @@ def example(info: Any) -> Any:
             return max(info.ge or 0, 1)
         case mi.FloatType():
             return 0.5
+        case mi.BoolType():
+            return True
+        case mi.TupleType():
+            return [example(item) for item in info.item_types]
         case mi.BytesType():
             return bytes(info.min_length or 0)
         case mi.ListType():
@@ -104,6 +108,10 @@ def fitting(info: Any, words: list[str]) -> st.SearchStrategy[Any]:
             return st.sampled_from([n for n in (0, 1, 2, 3, 4, high) if low <= n <= high])
         case mi.FloatType():
             return st.sampled_from([0.0, 0.5, 1.0])
+        case mi.BoolType():
+            return st.booleans()
+        case mi.TupleType():
+            return st.tuples(*(fitting(item, words) for item in info.item_types))
         case mi.BytesType():
             return st.sampled_from([bytes([n]) * (info.min_length or 3) for n in (0, 1, 2)])
         case mi.ListType():

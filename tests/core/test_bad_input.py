@@ -15,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.core import byhand, shapes
 from tests.core.byhand import Hand
-from tests.core.scenes import EVERY, KINDS, SCENES, scene_id
+from tests.core.scenes import EVERY, KINDS, MEMBERS, SCENES, scene_id
 from tests.core.scribe import RUN, bare_entry
 
 from quorate.core.codec import MAX_WHY, encode
@@ -39,7 +39,8 @@ from quorate.core.run import Decided, Run, fold
 from quorate.core.shell import Append, Received
 from quorate.core.snapshot import unpack
 
-WORDS = ["w", "v", "nobody", "@operator", "", "w w"]
+STRANGERS = ["nobody", "@operator", "", "w w"]
+WORDS = {kind: [w, v, *STRANGERS] for kind, (v, w) in MEMBERS.items()}
 in_every_state = pytest.mark.parametrize(("kind", "key"), EVERY, ids=scene_id)
 
 
@@ -61,7 +62,7 @@ def sections(run: Run) -> dict[str, Any]:
     return unpack(RUN, run.head.n, saved.root, saved.pages)
 
 
-def next_cause(run: Run, member: str = "w") -> Cause:
+def next_cause(run: Run, member: str) -> Cause:
     """The cause that is in sequence, if the member has joined."""
     known = run.roster.members.get(member)
     return Cause(member, known.incarnation, known.seq + 1) if known else Cause(member, 1, 1)
@@ -86,7 +87,7 @@ class Remembered:
             return
         (row,) = changed
         if self.cause.member.startswith("@"):
-            assert row == [f"{self.cause.member}/{self.cause.seq}", msgspec.to_builtins(answer)]
+            assert row == [f"{self.cause.member}/{self.cause.seq}", self.cause.incarnation, msgspec.to_builtins(answer)]
         else:
             old = next(r for r in before["members"] if r[0] == self.cause.member)
             assert row == [*old[:5], self.cause.seq, msgspec.to_builtins(answer)]
@@ -148,9 +149,10 @@ def test_a_malformed_event_is_refused_by_name_and_changes_nothing_but_the_memory
 ) -> None:
     hand = SCENES[kind][key]()
     run = run_of(hand)
-    joined = "w" in run.roster.members
+    me = MEMBERS[kind][1]
+    joined = me in run.roster.members
     for what, event in malformed_events(kind):
-        cause = next_cause(run)
+        cause = next_cause(run, me)
         before_n = run.head.n
         memory = Remembered(run, cause)
         answer = send(hand, cause, event)
@@ -174,7 +176,7 @@ def test_a_malformed_event_in_an_entry_is_corrupt_and_changes_nothing(kind: str,
     for what, event in malformed_events(kind):
         if what.endswith("for hosts"):
             continue
-        payload = bare_entry(run, events=msgspec.Raw(encode([(next_cause(run), event)])))
+        payload = bare_entry(run, events=msgspec.Raw(encode([(next_cause(run, MEMBERS[kind][1]), event)])))
         with pytest.raises(JournalCorrupt, match="events cannot be decoded"):
             run.extend(payload)
     assert run.snapshot().root == before
@@ -192,10 +194,10 @@ def test_an_event_that_fits_its_type_but_not_the_state_is_refused_and_changes_no
             st.tuples(
                 st.one_of(
                     st.none(),
-                    st.builds(Cause, st.sampled_from(WORDS[:4]), st.integers(0, 3), st.integers(0, 3)),
+                    st.builds(Cause, st.sampled_from(WORDS[kind][:4]), st.integers(0, 3), st.integers(0, 3)),
                     st.just("next"),
                 ),
-                st.one_of([shapes.any_of(sort, WORDS) for sort in events(kind)]),
+                st.one_of([shapes.any_of(sort, WORDS[kind]) for sort in events(kind)]),
             ),
             max_size=20,
         )
@@ -204,7 +206,7 @@ def test_an_event_that_fits_its_type_but_not_the_state_is_refused_and_changes_no
         run = run_of(SCENES[kind][key]())
         for cause, event in pairs:
             if cause == "next":
-                cause = next_cause(run, getattr(event, "member", "") or "w")
+                cause = next_cause(run, getattr(event, "member", "") or MEMBERS[kind][1])
             before = run.snapshot().root
             outcome = run.decide(cause, event, run.head.at_us, Cup(RUN, bytes(16)), run.head.n + 1)
             if not isinstance(outcome, Decided):
@@ -227,8 +229,8 @@ def test_any_events_that_fit_their_types_leave_a_host_that_serves_and_a_journal_
     @given(
         st.lists(
             st.tuples(
-                st.sampled_from(["w", "v", "@operator", "nobody"]),
-                st.one_of([shapes.any_of(sort, WORDS) for sort in events(kind)]),
+                st.sampled_from(WORDS[kind][:4]),
+                st.one_of([shapes.any_of(sort, WORDS[kind]) for sort in events(kind)]),
             ),
             max_size=15,
         )
@@ -240,7 +242,7 @@ def test_any_events_that_fit_their_types_leave_a_host_that_serves_and_a_journal_
             operator = member.startswith("@")
             cause = Cause(member, 0, number) if operator else next_cause(run, member)
             if event.joins:
-                cause = Cause(event.member or "w", event.supersedes, 0)
+                cause = Cause(event.member or MEMBERS[kind][1], event.supersedes, 0)
             memory = Remembered(run, cause)
             answer = send(hand, cause, event)
             if isinstance(answer, Refusal):
@@ -290,7 +292,7 @@ def test_a_malformed_signal_is_declined_by_name_and_changes_nothing(kind: str, k
 @in_every_state
 def test_any_signals_that_fit_their_types_are_taken_or_declined_by_name(kind: str, key: tuple[str, str]) -> None:
     @settings(max_examples=40)
-    @given(st.lists(st.one_of([shapes.any_of(sort, WORDS) for sort in signals(kind)]), max_size=20))
+    @given(st.lists(st.one_of([shapes.any_of(sort, WORDS[kind]) for sort in signals(kind)]), max_size=20))
     def try_all(given_signals: list[Any]) -> None:
         hand = SCENES[kind][key]()
         for signal in given_signals:

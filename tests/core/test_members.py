@@ -174,6 +174,13 @@ def test_an_operators_repeat_gets_the_same_answer() -> None:
     assert roster.check_cause(Cause("@me", 0, 3)) is None
 
 
+def test_an_operators_number_does_not_mean_two_commands() -> None:
+    roster = Roster(10)
+    roster.remember(Cause("@me", 5, 77), Accepted(3))
+    assert roster.check_cause(Cause("@me", 5, 77)) == Repeat(Accepted(3))
+    assert code(roster.check_cause(Cause("@me", 6, 77))) == "contradiction"
+
+
 def test_two_operators_with_the_same_number_are_two_commands() -> None:
     roster = Roster(10)
     roster.remember(Cause("@alice", 0, 7), Accepted(3))

@@ -12,8 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from quorate.core.errors import ConfigError
+from quorate.core.members import signed_by_joiner
 from quorate.trust.keys import _PRIME, _WEAK, MemberKey, check_proof
-from quorate.wire.messages import signed_by_joiner
 
 KEY = MemberKey.create()
 JOIN: dict[str, Any] = {

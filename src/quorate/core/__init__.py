@@ -12,6 +12,7 @@ messages   what members and hosts say to each other
 members    identity, incarnation, remembered answers
 detector   sequence numbers in, verdicts out
 dice       seeded draws that everybody can recompute
+stagger    whose turn it is to propose the next entry
 errors     the error tree and the catalog of codes
 codec      bytes and digests
 kinds      the kinds this Quorate knows

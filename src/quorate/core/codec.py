@@ -100,5 +100,5 @@ class Reader(Generic[T]):
 
 
 def builtins(value: Any) -> Any:
-    """As JSON-able plain values, for people and scripts: bytes as hex."""
+    """As JSON-able plain values, for people and scripts: bytes as base64."""
     return msgspec.to_builtins(value, enc_hook=str, builtin_types=(), str_keys=True)

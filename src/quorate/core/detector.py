@@ -103,6 +103,11 @@ class Detector:
             heappush(self._heap, element)
         return verdicts
 
+    def looked_after(self, now_us: int) -> None:
+        """Somebody else has kept looking in this observer's place until now, and has told what it heard: the time
+        that has passed was no stall."""
+        self._looked_us = max(self._looked_us, now_us)
+
     def restart(self, now_us: int) -> None:
         """Everyone gets the whole time-out again. Sequence numbers stay."""
         due_us = now_us + self.timeout_us

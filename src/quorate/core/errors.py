@@ -60,11 +60,15 @@ CATALOG: dict[str, Code] = {
     # The request itself is wrong: sending it again cannot help.
     "malformed": _code("a field is missing, of the wrong type, or out of range", "INVALID_ARGUMENT", 400, 2),
     "too_large": _code("the event does not fit into one journal entry", "INVALID_ARGUMENT", 413, 2),
-    "contradiction": _code("two fields of the request exclude each other", "INVALID_ARGUMENT", 400, 2),
+    "contradiction": _code(
+        "two parts of the request exclude each other, or its key has stood for another", "INVALID_ARGUMENT", 422, 2
+    ),
     "wrong_version": _code("client and server share no protocol version", "FAILED_PRECONDITION", 400, 8),
     "bad_token": _code("the token is missing, false, or too old", "UNAUTHENTICATED", 401, 3),
     "forbidden": _code("the token's role does not allow this", "PERMISSION_DENIED", 403, 3),
-    "too_fast": _code("more messages or connections than one identity may have", "RESOURCE_EXHAUSTED", 429, 6),
+    "too_fast": _code(
+        "more messages or connections than one identity may have, or the server", "RESOURCE_EXHAUSTED", 429, 6
+    ),
     "not_yours": _code("this sender may not propose this event", "PERMISSION_DENIED", 403, 3),
     "key_mismatch": _code("the id is bound to another key", "PERMISSION_DENIED", 403, 3),
     "config": _code("a setting is wrong", "INVALID_ARGUMENT", 400, 2),
@@ -97,12 +101,14 @@ CATALOG: dict[str, Code] = {
     "barrier_settled": _code("this generation of the barrier is settled already", "FAILED_PRECONDITION", 409, 5),
     "barrier_unknown": _code("this generation of the barrier does not exist yet", "NOT_FOUND", 404, 4),
     "barrier_forgotten": _code("this generation of the barrier is too long ago", "OUT_OF_RANGE", 410, 5),
+    "still_waiting": _code("the barrier is not settled yet; the arrival counts", "DEADLINE_EXCEEDED", 504, 7),
     "barriers_full": _code("the run has as many barriers as it may have", "RESOURCE_EXHAUSTED", 429, 6),
     # The world.
     "outcome_unknown": _code("the append may or may not have happened", "UNKNOWN", 500, 9),
     "journal_full": _code("no room to write", "RESOURCE_EXHAUSTED", 507, 9),
     "journal_busy": _code("another writer holds the store", "UNAVAILABLE", 503, 9),
     "journal_broken": _code("a write or fsync failed", "INTERNAL", 500, 9),
+    "store_lost": _code("the store has lost its memory", "DATA_LOSS", 503, 9),
     "journal_corrupt": _code("the journal's bytes are not those that were written", "DATA_LOSS", 500, 10),
     "journal_newer": _code("the journal was written by a newer Quorate", "UNIMPLEMENTED", 501, 8),
     "journal_gap": _code("the entry before this one is missing", "FAILED_PRECONDITION", 409, 9),
@@ -152,6 +158,14 @@ class ConfigErrors(ConfigError):
         if len(self.problems) == 1:
             return str(self.problems[0])
         return "\n  ".join([f"{len(self.problems)} settings are wrong:", *map(str, self.problems)])
+
+    def refusal(self) -> Refusal:
+        """All of them, each with its own way out."""
+        first, *more = [f"{problem.field} = {problem.value!r}" for problem in self.problems]
+        if not more:
+            return Refusal("config", first, self.fix)
+        fix = "; ".join(f"{problem.field}: {problem.fix}" for problem in self.problems)
+        return Refusal("config", ", ".join((first, *more)), fix)
 
 
 class ProtocolError(QuorateError):

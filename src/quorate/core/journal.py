@@ -44,6 +44,8 @@ class RunCreated(Event, frozen=True, array_like=True, tag="run-created"):
     seeding: Seeding = "host"
     label: Annotated[str, Meta(max_length=256)] = ""
     """For people, such as the wall time; nothing is ever decided by it."""
+    request: Annotated[str, Meta(max_length=128)] = ""
+    """What the creator calls its wish, so that a wish sent twice is recognised."""
 
 
 class HostTook(Event, frozen=True, array_like=True, tag="host-took"):

@@ -30,7 +30,7 @@ import msgspec
 
 from quorate.core.dice import Cup
 from quorate.core.errors import Bug, Refusal
-from quorate.core.members import Counter, Key, MemberId, Nonce
+from quorate.core.members import Counter, Key, MemberId, Nonce, Proof
 
 
 class By(Enum):
@@ -65,6 +65,7 @@ class Join(Event, frozen=True, array_like=True):
     supersedes: Counter
     nonce: Nonce
     key: Key = b""
+    proof: Proof = b""
 
 
 class Signal(msgspec.Struct, frozen=True, array_like=True):

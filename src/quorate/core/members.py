@@ -7,12 +7,14 @@ Joining is a compare-and-set on the incarnation. The joiner says which life it m
 knows of none), so a join that was delayed in the network for an hour cannot displace the life that came after it. It
 also carries a ``nonce`` drawn once per life: the same join sent twice is recognised and answered alike.
 
-The first join binds the id to a key. A door proves that the joiner holds it before it proposes the join; the fold
-compares, so that no host can bind an id anew.
+The first join binds the id to a key; every later one must name the same. A join carries the *proof* that its sender
+holds the key: the challenge it was given, and the signature. A door checks it before it proposes the join, and every
+host that folds the entry checks it again, so that no host can bring a member in that did not want to come.
 
 Commands of one life are numbered 1, 2, 3... with one outstanding at a time. The roster remembers the last number and
 its answer: the same number again gets the same answer, whether it was accepted or refused, across restarts too.
-Operators are not members; their commands carry a random number each, and the last few hundred answers are kept.
+Operators are not members; their commands carry a random number each, and the last few hundred answers are kept. Where
+an operator's cause has an incarnation, it is a digest of the command: one number must not mean two things.
 """
 
 from __future__ import annotations
@@ -22,6 +24,7 @@ from typing import Annotated, Any, Final
 import msgspec
 from msgspec import Meta
 
+from quorate.core.codec import encode
 from quorate.core.errors import Refusal
 
 OPERATOR_MARK: Final = "@"
@@ -35,6 +38,9 @@ Counter = Annotated[int, Meta(ge=0, le=2**53)]
 """A number that every language can hold exactly."""
 Nonce = Annotated[bytes, Meta(min_length=16, max_length=16)]
 Key = Annotated[bytes, Meta(max_length=64)]
+CHALLENGE_BYTES: Final = 32
+Proof = Annotated[bytes, Meta(max_length=128)]
+"""The challenge, then the signature of ``signed_by_joiner``; empty where the member has no key."""
 
 
 class Cause(msgspec.Struct, frozen=True, array_like=True):
@@ -78,8 +84,8 @@ class Roster(msgspec.Struct):
 
     limit: int
     members: dict[str, Member] = {}
-    operator_answers: dict[str, Answer] = {}
-    """By operator and number."""
+    operator_answers: dict[str, tuple[int, Answer]] = {}
+    """By operator and number: the digest of the command, and what was answered."""
 
     def check_join(self, member: str, supersedes: int, nonce: bytes, key: bytes) -> Refusal | Repeat | None:
         """None: go ahead."""
@@ -116,8 +122,7 @@ class Roster(msgspec.Struct):
     def check_cause(self, cause: Cause) -> Refusal | Repeat | None:
         """None: a new command of a known life."""
         if cause.member.startswith(OPERATOR_MARK):
-            given = self.operator_answers.get(_operators_key(cause))
-            return None if given is None else Repeat(given)
+            return self._check_operator(cause)
         known = self.members.get(cause.member)
         if known is None:
             why = f"nobody of the id {cause.member} has joined this run"
@@ -135,16 +140,30 @@ class Roster(msgspec.Struct):
         why = f"command {cause.seq} of {cause.member} came while {expected} is the next"
         return Refusal("sequence_gap", why, f"send command {expected} first")
 
+    def _check_operator(self, cause: Cause) -> Refusal | Repeat | None:
+        given = self.operator_answers.get(_operators_key(cause))
+        if given is None:
+            return None
+        if given[0] != cause.incarnation:
+            why = f"command {cause.seq} of {cause.member} was another one before"
+            return Refusal("contradiction", why, "send a new command under a new number")
+        return Repeat(given[1])
+
     def remember(self, cause: Cause, answer: Answer) -> None:
         """After ``check_cause`` said None: this is what was answered."""
         if cause.member.startswith(OPERATOR_MARK):
-            self.operator_answers[_operators_key(cause)] = answer
+            self.operator_answers[_operators_key(cause)] = (cause.incarnation, answer)
             if len(self.operator_answers) > MAX_OPERATOR_ANSWERS:
                 del self.operator_answers[next(iter(self.operator_answers))]
             return
         known = self.members[cause.member]
         known.seq = cause.seq
         known.answer = answer
+
+
+def signed_by_joiner(challenge: bytes, run: str, member: str, supersedes: int, nonce: bytes) -> bytes:
+    """The bytes a joiner signs with its key: this join, in answer to this challenge, and nothing else."""
+    return encode(("quorate join", challenge, run, member, supersedes, nonce))
 
 
 def _operators_key(cause: Cause) -> str:

@@ -23,7 +23,6 @@ MAX_MESSAGE_BYTES: Final = 1024 * 1024
 
 
 Token = Annotated[str, Meta(max_length=1024)]
-Proof = Annotated[bytes, Meta(max_length=128)]
 
 
 class Hello(msgspec.Struct, frozen=True, array_like=True, tag="hello"):
@@ -40,8 +39,6 @@ class Call(msgspec.Struct, frozen=True, array_like=True, tag="call"):
     run: RunName
     cause: Cause
     event: Raw
-    proof: Proof = b""
-    """With a join: the signature that shows the sender holds the key. Checked by the door."""
 
 
 class Sign(msgspec.Struct, frozen=True, array_like=True, tag="sign"):

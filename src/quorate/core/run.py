@@ -15,14 +15,14 @@ Decided here, and nowhere else:
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, Final
 
 import msgspec
 
 from quorate.core.codec import NO_DIGEST, digest, encode
 from quorate.core.dice import Cup
-from quorate.core.errors import Bug, ConfigError, FoldDiverged, JournalCorrupt, QuorateError, Refusal
+from quorate.core.errors import Bug, ConfigError, ConfigErrors, FoldDiverged, JournalCorrupt, QuorateError, Refusal
 from quorate.core.journal import (
     CommandRefused,
     DutyDone,
@@ -35,14 +35,29 @@ from quorate.core.journal import (
     recorded_decoder,
 )
 from quorate.core.machine import DONE, Applied, By, Duty, DutyEnded, Effect, Event, Kind, Machine
-from quorate.core.members import OPERATOR_MARK, Accepted, Answer, Cause, Member, Repeat, Roster
+from quorate.core.members import (
+    CHALLENGE_BYTES,
+    OPERATOR_MARK,
+    Accepted,
+    Answer,
+    Cause,
+    Member,
+    Repeat,
+    Roster,
+    signed_by_joiner,
+)
 from quorate.core.snapshot import Snapshot, pack, unpack
+from quorate.core.wanted import wrong_settings
 
 MAX_KNOWN_MEMBERS: Final = 100_000
 
 
 _SHARED: Final = frozenset({HostTook, DutyDone, RunCreated})
 """Events that the run itself understands; all others are its machine's."""
+
+
+Verify = Callable[[bytes, bytes, bytes], bool]
+"""Public key, message, signature."""
 
 
 class UnknownRules(QuorateError):
@@ -54,9 +69,15 @@ class UnknownRules(QuorateError):
 class Kinds:
     """The kinds this host knows, by name and rules version."""
 
-    def __init__(self, kinds: tuple[Kind, ...]) -> None:
+    def __init__(self, kinds: tuple[Kind, ...], verify: Verify | None = None) -> None:
+        """``verify``: whether the holder of a key signed a message; without it, proofs in the journal are not checked
+        again when it is folded."""
+        self.verify = verify
         self._kinds = {(kind.name, kind.rules): kind for kind in kinds}
         self._decoders = {key: recorded_decoder(kind.events) for key, kind in self._kinds.items()}
+
+    def verified_by(self, verify: Verify) -> Kinds:
+        return Kinds(tuple(self._kinds.values()), verify)
 
     def get(self, name: str, rules: int) -> Kind:
         kind = self._kinds.get((name, rules))
@@ -96,6 +117,7 @@ class Head(msgspec.Struct, array_like=True):
     term: int = 0
     host: str = ""
     address: str = ""
+    request: str = ""
 
 
 class Decided(msgspec.Struct, frozen=True):
@@ -113,6 +135,7 @@ class Run:
         self.duties = duties
         self.machine = machine
         self._decoder = kinds.decoder(kind)
+        self._verify = kinds.verify
 
     @classmethod
     def create(cls, kinds: Kinds, created: RunCreated) -> Run:
@@ -122,10 +145,11 @@ class Run:
         try:
             config = msgspec.convert(created.config, kind.config)
         except msgspec.ValidationError as error:
-            field = str(error).rpartition("`")[0].rpartition("`")[2].removeprefix("$").removeprefix(".")
-            raise ConfigError(field or "config", created.config.get(field, created.config), str(error)) from None
+            wrong = list(wrong_settings(created.config, kind.config))
+            raise ConfigErrors(wrong or [ConfigError("config", created.config, str(error))]) from None
         kind.check_config(config)
         head = Head(created.run, created.kind, created.rules, created.config, created.seeding, created.label)
+        head.request = created.request
         return cls(kind, kinds, head, Roster(MAX_KNOWN_MEMBERS), {}, kind.create(config))
 
     # -- deciding ---------------------------------------------------------------------------------------------------
@@ -228,6 +252,8 @@ class Run:
             if entry.n == 1 and index == 0:
                 continue
             cup.index = index
+            if event.joins and self._verify is not None:
+                self._check_proof(self._verify, event, entry.n)
             decided = self.decide(cause, event, entry.at_us, cup, entry.n)
             if type(decided) is not Decided:
                 what = decided if isinstance(decided, Refusal) else "it repeats an earlier command"
@@ -257,6 +283,16 @@ class Run:
             raise JournalCorrupt(head.run, entry.n, 0, f"events cannot be decoded: {error}", "the entry") from None
         self._check_term(entry, recorded)
         return recorded
+
+    def _check_proof(self, verify: Verify, join: Any, n: int) -> None:
+        """A door has checked it, at another time and on another host. Whether the challenge was fresh only it knew."""
+        if not join.key:
+            return
+        challenge, signature = join.proof[:CHALLENGE_BYTES], join.proof[CHALLENGE_BYTES:]
+        signed = signed_by_joiner(challenge, self.head.run, join.member, join.supersedes, join.nonce)
+        if not verify(join.key, signed, signature):
+            what = f"holds a join of {join.member} that its key did not sign"
+            raise JournalCorrupt(self.head.run, n, 0, what, "the entry")
 
     def _check_term(self, entry: Entry, recorded: list[tuple[Cause | None, Event]]) -> None:
         took = [event for _, event in recorded if type(event) is HostTook]
@@ -288,7 +324,7 @@ class Run:
         sections: dict[str, Any] = {
             "head": self.head,
             "members": list(self.roster.members.values()),
-            "operators": list(self.roster.operator_answers.items()),
+            "operators": [(key, *given) for key, given in self.roster.operator_answers.items()],
             "duties": list(self.duties.values()),
         }
         for name, value in self.machine.sections().items():
@@ -305,7 +341,7 @@ class Run:
             head = msgspec.convert(sections["head"], Head)
             kind = kinds.get(head.kind, head.rules)
             members = msgspec.convert(sections["members"], list[Member])
-            operators = msgspec.convert(sections["operators"], list[tuple[str, Answer]])
+            operators = msgspec.convert(sections["operators"], list[tuple[str, int, Answer]])
             duties = msgspec.convert(sections["duties"], list[Duty])
             own = {
                 name.removeprefix(f"{kind.name}."): value
@@ -315,7 +351,8 @@ class Run:
             machine = kind.restore(own)
         except (msgspec.ValidationError, KeyError) as error:
             raise JournalCorrupt(run, n, 0, f"cannot be restored: {error}", "the snapshot") from None
-        roster = Roster(MAX_KNOWN_MEMBERS, {member.id: member for member in members}, dict(operators))
+        answers = {name: (command, answer) for name, command, answer in operators}
+        roster = Roster(MAX_KNOWN_MEMBERS, {member.id: member for member in members}, answers)
         return cls(kind, kinds, head, roster, {duty_name(d.entry, d.index): d for d in duties}, machine)
 
 

@@ -1,6 +1,6 @@
 """The key of a member: Ed25519. The first join binds the member's id to it, every later one has to prove it.
 
-What is signed is ``wire.messages.signed_by_joiner``: the connection's challenge, the run, the member, the life it
+What is signed is ``core.members.signed_by_joiner``: a challenge, the run, the member, the life it
 follows and the nonce of the new one. A signature that was overheard is therefore good for nothing else.
 """
 

@@ -21,7 +21,6 @@ NEWEST: Final = 1
 """The protocol versions this Quorate speaks."""
 
 MAX_FRAME_BYTES: Final = 1024 * 1024
-CHALLENGE_BYTES: Final = 32
 
 
 class Greet(msgspec.Struct, frozen=True, array_like=True, tag="greet"):
@@ -86,8 +85,3 @@ def agree(oldest: int, newest: int) -> int | Refusal:
         return version
     why = f"the client speaks versions {oldest} to {newest}, this server {OLDEST} to {NEWEST}"
     return Refusal("wrong_version", why, "use a client of about the server's age")
-
-
-def signed_by_joiner(challenge: bytes, run: str, member: str, supersedes: int, nonce: bytes) -> bytes:
-    """The bytes a joiner signs with its key: this join, on this connection, and nothing else."""
-    return msgspec.msgpack.encode(("quorate join", challenge, run, member, supersedes, nonce))
