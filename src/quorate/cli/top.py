@@ -33,6 +33,7 @@ from quorate.cli.asking import (
     plain,
     said,
 )
+from quorate.cli.curves import METRIC, Curve, Curves, curve_table, number
 from quorate.core.errors import Refused
 from quorate.sdk.asking import ELSEWHERE, TIMEOUT_S
 from quorate.sdk.errors import Unreachable
@@ -63,12 +64,14 @@ def top(
     url: Url = URL,
     once: Annotated[bool, typer.Option("--once", help="Print one page and go.")] = False,
     interval: Annotated[float, typer.Option(min=0.1, max=60, help="Seconds between two looks.")] = 0.5,
+    metric: Annotated[str, typer.Option(help="Which metric to draw; else the loss, or the first there is.")] = "",
+    span: Annotated[float, typer.Option(min=60, max=2_592_000, help="How many seconds the curves go back.")] = 900.0,
     token: Token = "",
     ca: Ca = None,
     timeout: Timeout = TIMEOUT_S,
     json: Json = False,
 ) -> None:
-    """A run, live: what it is waiting for, its barriers and stragglers, its workers. Ctrl+C leaves.
+    """A run, live: what it is waiting for, how fast it goes, its barriers and stragglers, its workers. Ctrl+C leaves.
 
     If the coordinator goes away it says so, and goes on when it is back. Into a pipe, one page is printed.
 
@@ -79,20 +82,26 @@ def top(
         quorate top demo tcps://train.example.org:7700 --ca ca.pem --interval 2
 
         quorate top demo --once
+
+        quorate top demo --metric accuracy --span 3600
     """
     with asking("top", url, token, ca, timeout, json) as talk:
         shown = talk.ask("show", run)
-        if json or once or not talk.console.is_terminal:
-            fits = talk.console.is_terminal
-            talk.answer(shown, lambda console: console.print(page(shown, console.height - 1 if fits else None)))
+        if json:
+            talk.answer(shown, lambda _console: None)
+            return
+        curves = Curves(talk, run, metric, span)
+        if once or not talk.console.is_terminal:
+            height = talk.console.height - 1 if talk.console.is_terminal else None
+            talk.console.print(page(shown, height, curves=curves.look()))
         else:
-            _live(talk, run, shown, interval)
+            _live(talk, run, shown, curves, interval)
 
 
-def _live(talk: Talk, run: str, shown: dict[str, Any], interval_s: float) -> None:
+def _live(talk: Talk, run: str, shown: dict[str, Any], curves: Curves, interval_s: float) -> None:
     """Until Ctrl+C. The terminal is left as it was."""
     signal.signal(signal.SIGTERM, signal.default_int_handler)
-    looked = Looked(shown)
+    looked = Looked(shown, curves=curves.look())
     try:
         with Live(looked, console=talk.console, screen=True, auto_refresh=False) as live:
             while True:
@@ -100,7 +109,7 @@ def _live(talk: Talk, run: str, shown: dict[str, Any], interval_s: float) -> Non
                 live.update(looked, refresh=True)
                 time.sleep(max(0.0, began_s + interval_s - time.monotonic()))
                 try:
-                    looked = looked.again(talk.ask("show", run))
+                    looked = looked.again(talk.ask("show", run), curves.look())
                 except Unreachable as error:
                     looked = looked.in_trouble(error.why)
                 except Refused as error:
@@ -119,9 +128,10 @@ class Looked(msgspec.Struct):
     rates: dict[str, float] = {}
     """Releases a second of each barrier."""
     trouble: str = ""
+    curves: list[Curve] = []
 
-    def again(self, shown: dict[str, Any]) -> Looked:
-        looked = Looked(shown)
+    def again(self, shown: dict[str, Any], curves: list[Curve] | None = None) -> Looked:
+        looked = Looked(shown, curves=curves or [])
         past_s = max(1e-6, looked.at_s - self.at_s)
         before = {barrier["name"]: barrier["released"] for barrier in self.shown.get("barriers", ())}
         for barrier in shown.get("barriers", ()):
@@ -131,27 +141,35 @@ class Looked(msgspec.Struct):
         return looked
 
     def in_trouble(self, why: str) -> Looked:
-        return Looked(self.shown, self.at_s, self.rates, why)
+        return Looked(self.shown, self.at_s, self.rates, why, self.curves)
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         trouble = f"{self.trouble}; this is {said(time.monotonic() - self.at_s)} old" if self.trouble else ""
-        yield page(self.shown, options.height or console.height, self.rates, trouble)
+        yield page(self.shown, options.height or console.height, self.rates, trouble, self.curves)
 
 
 def page(
-    shown: dict[str, Any], height: int | None = None, rates: dict[str, float] | None = None, trouble: str = ""
+    shown: dict[str, Any],
+    height: int | None = None,
+    rates: dict[str, float] | None = None,
+    trouble: str = "",
+    curves: list[Curve] | None = None,
 ) -> Page:
-    return Page(shown, height, rates or {}, trouble)
+    return Page(shown, height, rates or {}, trouble, curves or [])
 
 
 class Page:
     """One run. ``height``: how many lines there are; None for as many as it takes."""
 
-    def __init__(self, shown: dict[str, Any], height: int | None, rates: dict[str, float], trouble: str) -> None:
+    def __init__(
+        self, shown: dict[str, Any], height: int | None, rates: dict[str, float], trouble: str, curves: list[Curve]
+    ) -> None:
         self.shown = shown
         self.height = height
         self.rates = rates
         self.trouble = trouble
+        self.curves = curves
+        self.metric = next((curve.called for curve in curves if curve.name.startswith(METRIC)), "")
         self.barriers: list[dict[str, Any]] = sorted(
             shown.get("barriers", []), key=lambda barrier: ("arrived" not in barrier, barrier["name"])
         )
@@ -165,11 +183,16 @@ class Page:
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         width = options.max_width
         head = [self._header(), *self._sentence(console, width)]
-        left = None if self.height is None else max(0, self.height - len(head))
+        curves = curve_table(self.curves, width) if self.height is None or self.height >= LOW else None
+        taken = len(head) + (0 if curves is None else 1 + curves.row_count)
+        left = None if self.height is None else max(0, self.height - taken)
         barriers = len(self.barriers)
         if left is not None:
             barriers = min(barriers, max(1, left // 3 - 2))
         yield from (_fit(line, width) for line in head)
+        if curves is not None:
+            yield Text()
+            yield curves
         if self.barriers:
             yield Text()
             yield self._barrier_table(self.barriers[:barriers], width)
@@ -262,12 +285,15 @@ class Page:
 
     def _worker_table(self, workers: list[dict[str, Any]], width: int) -> Table:
         wide = width >= WIDE
+        metric = self.metric if wide else ""
         table = _table(wide)
         table.add_column("rank", justify="right", no_wrap=True)
         table.add_column("worker", no_wrap=True, overflow="ellipsis", max_width=32 if wide else 18)
         table.add_column("state", no_wrap=True)
         for name in ("step", "progress", "beat", "losses", *(("gpu", "mem") if wide else ())):
             table.add_column(name, justify="right", no_wrap=True)
+        if metric:
+            table.add_column(plain(metric), justify="right", no_wrap=True, overflow="ellipsis", max_width=16)
         table.add_column("", ratio=1)
         for worker in workers:
             here = worker["state"] not in GONE
@@ -281,6 +307,7 @@ class Page:
                 Text(said(worker["silent_s"]) if here else "", style=beat_style),
                 Text(str(worker["losses"] or ""), style="red"),
                 *((_share(worker, name) for name in ("gpu", "memory")) if wide else ()),
+                *((_measured(worker, metric),) if metric else ()),
                 self._doing(worker),
                 style=style,
             )
@@ -331,3 +358,8 @@ def _count(worker: dict[str, Any], name: str) -> str:
 
 def _share(worker: dict[str, Any], name: str) -> str:
     return f"{worker[name]:.0%}" if worker.get(name) else ""
+
+
+def _measured(worker: dict[str, Any], metric: str) -> str:
+    value = worker.get("metrics", {}).get(metric)
+    return "" if value is None or worker["state"] in GONE else number(value)

@@ -50,6 +50,8 @@ class Collector:
         self._detector = Detector(us(config.heartbeat_timeout_s), now_us)
         self.gatherings: dict[str, Gathering] = {}
         self.pulses: dict[str, Pulse] = {}
+        self.beats = 0
+        """Heartbeats taken in, for people who watch the load."""
         for worker in machine.fleet.by_seat.values():
             self._detector.watch(worker.id, now_us)
 
@@ -69,14 +71,16 @@ class Collector:
         return self._arrive(worker, signal, machine.fleet, now_us)
 
     def _beat(self, worker: Worker, beat: Heartbeat, now_us: int) -> HeartbeatSeen:
+        self.beats += 1
         if self._detector.hear(worker.id, beat.seq, now_us):
             known = self.pulses.get(worker.id)
             if known is None:
-                self.pulses[worker.id] = Pulse(beat, now_us)
+                self.pulses[worker.id] = Pulse(beat, now_us, now_us)
             else:
                 if beat.progress != known.beat.progress:
                     known.progress_us = now_us
                 known.beat = beat
+                known.heard_us = now_us
         order = worker.order
         if order is None or order.number <= beat.order:
             return HeartbeatSeen(beat.seq)

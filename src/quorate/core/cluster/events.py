@@ -24,6 +24,11 @@ Arguments = Annotated[dict[Name, Plain | list[Plain] | dict[str, Plain]], Meta(m
 """Two levels and no more: what a host could decode once it must be able to decode in every fold."""
 
 
+MetricName = Annotated[str, Meta(max_length=64)]
+Metrics = Annotated[dict[MetricName, Annotated[float, Meta(ge=-1e300, le=1e300)]], Meta(max_length=16)]
+"""Finite numbers, and so few that a heartbeat stays small."""
+
+
 class WorkerRegistered(Join, frozen=True, array_like=True, tag="worker-registered"):
     """A process reports for work. The fold assigns incarnation, rank and seat."""
 
@@ -134,6 +139,8 @@ class Heartbeat(Signal, frozen=True, array_like=True, tag="heartbeat"):
     task: Annotated[str, Meta(max_length=128)] = ""
     order: Counter = 0
     """The number of the last order it has."""
+    metrics: Metrics = {}
+    """What the training measures, such as its loss: for people, nothing is decided by it."""
 
 
 class Arrive(Signal, frozen=True, array_like=True, tag="arrive"):

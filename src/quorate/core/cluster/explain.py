@@ -92,7 +92,7 @@ def _worker(worker: Worker, fleet: Fleet, heard: Heard, now_us: int) -> dict[str
         beat = pulse.beat
         shown |= {
             "step": beat.step, "epoch": beat.epoch, "progress": beat.progress, "cpu": beat.cpu, "gpu": beat.gpu,
-            "memory": beat.memory, "task": beat.task,
+            "memory": beat.memory, "task": beat.task, "metrics": beat.metrics,
         }  # fmt: skip
     return shown
 

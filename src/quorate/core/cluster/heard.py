@@ -31,6 +31,8 @@ class Pulse(msgspec.Struct):
 
     beat: Heartbeat
     progress_us: int
+    heard_us: int
+    """When that heartbeat came."""
 
 
 class Heard(msgspec.Struct, frozen=True):

@@ -143,7 +143,8 @@ class Barrier(msgspec.Struct, array_like=True):
     settled: list[Settled] = []
 
     def answer_for(self, seat: int, after: int, fence: int) -> Settled | None:
-        """The oldest remembered generation past ``after`` that concerns the seat."""
+        """The oldest remembered generation past ``after`` that concerns the seat. After a roll-back ``after`` may be
+        from before it: a session that goes on in another process knows only what its script was told."""
         past = (s for s in self.settled if s.generation > after and s.fence == fence)
         return next((s for s in past if s.place(seat) > -2), None)
 
