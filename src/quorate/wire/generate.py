@@ -1,0 +1,74 @@
+"""``python -m quorate.wire.generate``: writes ``wire/pb/`` from the files in ``proto/``.
+
+Needs grpcio-tools, which is not needed to run Quorate. The version is pinned for development, so that the same file
+gives the same code everywhere; a test generates anew and compares.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import tempfile
+from importlib import resources
+from pathlib import Path
+from typing import Final
+
+PROTO: Final = "quorate/v1/coordinator.proto"
+ETCD: Final = "etcd/etcd.proto"
+"""What we say to etcd: messages only, its methods are called by name."""
+PACKAGE: Final = "quorate.wire.pb"
+ROOT: Final = Path(__file__).parents[3]
+
+
+def generate(proto: Path, out: Path, which: str = PROTO) -> list[str]:
+    """Write the code for ``which`` under ``proto`` flat into ``out``, and say which files that are."""
+    from grpc_tools import protoc
+
+    with tempfile.TemporaryDirectory() as name:
+        made = Path(name)
+        arguments = [
+            "protoc", f"-I{proto}", f"-I{resources.files('grpc_tools') / '_proto'}", f"--python_out={made}",
+            f"--pyi_out={made}", *([f"--grpc_python_out={made}"] if which == PROTO else []), which,
+        ]  # fmt: skip
+        if protoc.main(arguments) != 0:
+            raise SystemExit(f"protoc does not take {proto / which}")
+        files = sorted(made.rglob("*.py*"))
+        for path in files:
+            text = path.read_text(encoding="utf-8").replace("from quorate.v1 import", f"from {PACKAGE} import")
+            (out / path.name).write_text(text, encoding="utf-8")
+        return [path.name for path in files]
+
+
+def describe(proto: Path) -> bytes:
+    """The FileDescriptorSet of ``PROTO``, with what it imports."""
+    from grpc_tools import protoc
+
+    with tempfile.TemporaryDirectory() as name:
+        made = Path(name) / "described.binpb"
+        arguments = [
+            "protoc", f"-I{proto}", f"-I{resources.files('grpc_tools') / '_proto'}", f"--descriptor_set_out={made}",
+            "--include_imports", PROTO,
+        ]  # fmt: skip
+        if protoc.main(arguments) != 0:
+            raise SystemExit(f"protoc does not take {proto / PROTO}")
+        return made.read_bytes()
+
+
+def main(arguments: list[str]) -> int:
+    parser = argparse.ArgumentParser(prog="python -m quorate.wire.generate", description="Writes wire/pb from proto/.")
+    parser.add_argument(
+        "--release", metavar="VERSION", help="also record what this release promises, in proto/released"
+    )
+    wanted = parser.parse_args(arguments)
+    made = [name for which in (PROTO, ETCD) for name in generate(ROOT / "proto", Path(__file__).parent / "pb", which)]
+    sys.stdout.write(f"written: {', '.join(made)}\n")
+    if wanted.release:
+        record = ROOT / "proto" / "released" / f"{wanted.release}.binpb"
+        record.parent.mkdir(exist_ok=True)
+        record.write_bytes(describe(ROOT / "proto"))
+        sys.stdout.write(f"written: {record.relative_to(ROOT)}\n")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,81 @@
+"""Programs that know nothing of Quorate but its .proto file: code generated anew, in processes of their own."""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import subprocess
+import sys
+from importlib import resources
+from pathlib import Path
+
+from tests.e2e.command import PATIENCE_S, Serving
+
+ROOT = Path(__file__).parents[3]
+RUN = "demo"
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+def generated(folder: Path) -> Path:
+    """Made by protoc alone. The folder's ``quorate`` hides the real one from whoever has it on its path."""
+    folder.mkdir()
+    command = [
+        sys.executable, "-m", "grpc_tools.protoc", f"-I{ROOT / 'proto'}",
+        f"-I{resources.files('grpc_tools') / '_proto'}", f"--python_out={folder}", f"--grpc_python_out={folder}",
+        "quorate/v1/coordinator.proto",
+    ]  # fmt: skip
+    subprocess.run(command, check=True, timeout=60)
+    for package in ("quorate", "quorate/v1"):
+        (folder / package / "__init__.py").touch()
+    return folder
+
+
+class Stranger:
+    """``examples/grpc_worker.py``, on its way."""
+
+    def __init__(self, made: Path, way: str, port: int, name: str, steps: int, **environment: str) -> None:
+        self._out = made.parent / f"passed-{name}-{os.urandom(4).hex()}"
+        self._err = self._out.with_suffix(".err")
+        example = str(ROOT / "examples" / "grpc_worker.py")
+        command = [sys.executable, example, way, f"127.0.0.1:{port}", RUN, name, str(steps)]
+        host = environment.pop("HOST", "")
+        if host:
+            command[3] = f"{host}:{port}"
+        with self._out.open("wb") as out, self._err.open("wb") as err:
+            self.process = subprocess.Popen(
+                command, stdout=out, stderr=err, env={**os.environ, "PYTHONPATH": str(made), **environment}
+            )
+
+    def __enter__(self) -> Stranger:
+        return self
+
+    def __exit__(self, *_exc: object) -> None:
+        self.process.kill()
+        self.process.wait(PATIENCE_S)
+
+    @property
+    def passed(self) -> list[tuple[int, int]]:
+        """Generation and step of each barrier that was released."""
+        lines = [json.loads(line) for line in self._out.read_text().split("\n")[:-1]]
+        return [(line["generation"], line["step"]) for line in lines if line["released"]]
+
+    @property
+    def errors(self) -> str:
+        return self._err.read_text()
+
+    def ended(self) -> int:
+        return self.process.wait(PATIENCE_S)
+
+
+def serve(folder: Path, port: int, *more: object) -> Serving:
+    """``quorate serve`` with its gRPC door there, from a configuration file."""
+    config = folder.parent / "quorate.toml"
+    if not config.exists():
+        config.write_text(f"[grpc]\nport = {port}\n[http]\nenabled = false\n")
+    return Serving(folder, "--config", config, *more)

@@ -1,0 +1,186 @@
+"""The .proto file: the code made from it is fresh, its style holds, and nobody who was built against it is broken."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any, get_args
+
+import pytest
+from google.protobuf import descriptor_pb2
+from tests.doors.grpc.breaking import breaks
+
+from quorate.core import messages
+from quorate.core.cluster import events, state, views
+from quorate.core.errors import CATALOG, Refusal
+from quorate.doors.grpc import translate
+from quorate.wire import pb
+from quorate.wire.generate import PROTO, describe, generate, main
+from quorate.wire.pb import coordinator_pb2 as pb2
+
+ROOT = Path(__file__).parents[3]
+TEXT = (ROOT / "proto" / PROTO).read_text(encoding="utf-8")
+RELEASED = sorted((ROOT / "proto" / "released").glob("*.binpb"))
+
+
+def test_the_generated_code_is_what_the_file_gives(tmp_path: Path) -> None:
+    names = generate(ROOT / "proto", tmp_path)
+    assert names == ["coordinator_pb2.py", "coordinator_pb2.pyi", "coordinator_pb2_grpc.py"]
+    kept = Path(str(pb.__file__)).parent
+    stale = [name for name in names if (tmp_path / name).read_bytes() != (kept / name).read_bytes()]
+    assert stale == [], "run: python -m quorate.wire.generate"
+
+
+def test_a_file_that_is_no_proto_is_refused_by_name(tmp_path: Path) -> None:
+    written(tmp_path, TEXT.replace("message Hello {", "message Hello"))
+    with pytest.raises(SystemExit, match=r"coordinator\.proto"):
+        generate(tmp_path, tmp_path)
+    with pytest.raises(SystemExit, match=r"coordinator\.proto"):
+        describe(tmp_path)
+
+
+def test_the_command_explains_itself(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main(["--help"])
+    assert ended.value.code == 0
+    assert "--release" in capsys.readouterr().out
+
+
+# -- breaking changes ----------------------------------------------------------------------------------------------
+
+
+def written(folder: Path, text: str) -> Path:
+    path = folder / PROTO
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text, encoding="utf-8")
+    return folder
+
+
+@pytest.mark.parametrize("release", RELEASED, ids=[path.stem for path in RELEASED])
+def test_no_release_is_broken(release: Path) -> None:
+    assert breaks(release.read_bytes(), describe(ROOT / "proto")) == []
+
+
+def test_there_is_a_release_to_compare_with() -> None:
+    assert RELEASED
+
+
+PLANTED = [
+    ("  string task = 11;\n", "", "field quorate.v1.HeartbeatRequest.task = 11 is gone and not reserved"),
+    ("  string task = 11;\n", "  reserved 11;\n", "HeartbeatRequest.task = 11 is gone and not reserved"),
+    ("  string task = 11;\n", '  reserved "task";\n', "HeartbeatRequest.task = 11 is gone and not reserved"),
+    ("string task = 11;", "bytes task = 11;", "HeartbeatRequest.task = 11: type was 9, is 12"),
+    ("string task = 11;", "repeated string task = 11;", "HeartbeatRequest.task = 11: label was 1, is 3"),
+    ("string task = 11;", "string work = 11;", "HeartbeatRequest.task = 11: name was 'task', is 'work'"),
+    ("string task = 11;", "optional string task = 11;", "task = 11: proto3_optional was False, is True"),
+    ("HeartbeatRequest heartbeat = 4;", "Hello heartbeat = 4;", "type_name was '.quorate.v1.HeartbeatRequest'"),
+    ("  oneof answer {\n    Accepted accepted = 2;", "  Accepted accepted = 2;\n  oneof answer {", "moved to another"),
+    ("message BarrierMark {", "message Mark {", "message quorate.v1.BarrierMark is gone"),
+    ("  ORDER_COMMAND_RESUME = 3;\n", "", "value quorate.v1.OrderCommand.ORDER_COMMAND_RESUME is gone"),
+    ("ORDER_COMMAND_RESUME = 3", "ORDER_COMMAND_RESUME = 33", "ORDER_COMMAND_RESUME was 3, is 33"),
+    ("enum ReportedState {", "enum StateReported {", "enum quorate.v1.ReportedState is gone"),
+    ("  rpc Heartbeat(", "  rpc Beat(", "rpc quorate.v1.Coordinator.Heartbeat is gone"),
+    ("rpc GetRun(GetRunRequest)", "rpc GetRun(ListRunsRequest)", "Coordinator.GetRun: input_type was"),
+    ("returns (GetRunResponse)", "returns (ListRunsResponse)", "Coordinator.GetRun: output_type was"),
+    ("rpc Session(stream ClientMessages)", "rpc Session(ClientMessages)", "Session: client_streaming was True"),
+    ("returns (stream ServerMessages)", "returns (ServerMessages)", "Session: server_streaming was True"),
+    ("service Coordinator {", "service Conductor {", "service quorate.v1.Coordinator is gone"),
+]
+
+
+@pytest.mark.parametrize(("old", "new", "named"), PLANTED, ids=[named for *_, named in PLANTED])
+def test_a_planted_break_is_found_and_named(tmp_path: Path, old: str, new: str, named: str) -> None:
+    assert old in TEXT
+    changed = TEXT.replace(old, new, 1)
+    changed = changed.replace(" BarrierMark>", " Mark>") if "Mark {" in new else changed
+    changed = changed.replace("ReportedState state", "StateReported state") if "enum" in new else changed
+    found = breaks(describe(ROOT / "proto"), describe(written(tmp_path, changed)))
+    assert any(named in one for one in found), found
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("  string task = 11;\n", '  reserved 11;\n  reserved "task";\n'),
+        ("  string task = 11;\n", "  string task = 11;\n  string mood = 99;\n"),
+        ("  ORDER_COMMAND_RESUME = 3;\n", "  ORDER_COMMAND_RESUME = 3;\n  ORDER_COMMAND_DANCE = 9;\n"),
+        ("  rpc GetRun(", "  rpc Dance(GetRunRequest) returns (GetRunResponse);\n  rpc GetRun("),
+        ("// What it works at, for people.", "// Whatever."),
+    ],
+    ids=["reserved", "a new field", "a new value", "a new rpc", "words"],
+)
+def test_what_breaks_nobody_is_left_alone(tmp_path: Path, old: str, new: str) -> None:
+    assert old in TEXT
+    assert breaks(describe(ROOT / "proto"), describe(written(tmp_path, TEXT.replace(old, new, 1)))) == []
+
+
+# -- in step with the core -----------------------------------------------------------------------------------------
+
+
+OWN = {"member": "worker", "proof": "signature", "run": "closed"}
+"""What is called otherwise there."""
+
+
+@pytest.mark.parametrize(
+    ("struct", "message"),
+    [
+        (events.WorkerRegistered, pb2.RegisterWorkerRequest),
+        (events.WorkerIdle, pb2.ReportStateRequest),
+        (events.WorkerLoading, pb2.ReportStateRequest),
+        (events.WorkerLeft, pb2.DeregisterRequest),
+        (events.Heartbeat, pb2.HeartbeatRequest),
+        (events.Arrive, pb2.WaitAtBarrierRequest),
+        (views.Standing, pb2.Standing),
+        (views.Passage, pb2.WaitAtBarrierResponse),
+        (state.Order, pb2.Order),
+        (messages.Hello, pb2.Hello),
+        (messages.Moved, pb2.Moved),
+        (Refusal, pb2.ErrorDetail),
+    ],
+    ids=lambda value: getattr(value, "__name__", ""),
+)
+def test_every_field_that_the_core_has_can_be_said(struct: Any, message: Any) -> None:
+    fields = {OWN.get(name, name) if name not in message.DESCRIPTOR.fields_by_name else name
+              for name in struct.__struct_fields__}  # fmt: skip
+    assert fields - set(message.DESCRIPTOR.fields_by_name) == set()
+
+
+def test_every_state_and_every_order_has_its_number() -> None:
+    states = {f"WORKER_STATE_{one.name}" for one in state.WorkerState if one is not state.WorkerState.ABSENT}
+    assert set(pb2.WorkerState.keys()) == states | {"WORKER_STATE_UNSPECIFIED"}
+    commands = {f"ORDER_COMMAND_{name.upper()}" for name in get_args(events.Command)}
+    assert set(pb2.OrderCommand.keys()) == commands | {"ORDER_COMMAND_UNSPECIFIED"}
+    assert set(translate.COMMAND_NAMES.values()) == set(get_args(events.Command))
+
+
+def test_every_code_that_the_file_explains_is_in_the_catalog() -> None:
+    explained = TEXT.partition("// What to do, by code:")[2].partition("message ErrorDetail")[0]
+    codes = {code for code in re.findall(r"`(\w+)`", explained) if "_" in code or code in CATALOG}
+    assert len(codes) > 20
+    assert codes - set(CATALOG) <= {"address", "why", "fix", "after"}
+
+
+# -- style ---------------------------------------------------------------------------------------------------------
+
+
+def test_every_enum_begins_with_unspecified_and_names_itself() -> None:
+    files = descriptor_pb2.FileDescriptorSet.FromString(describe(ROOT / "proto")).file
+    enums = [enum for file in files if file.package == "quorate.v1" for enum in file.enum_type]
+    assert enums
+    for enum in enums:
+        prefix = re.sub(r"(?<=[a-z])(?=[A-Z])", "_", enum.name).upper()
+        assert (enum.value[0].name, enum.value[0].number) == (f"{prefix}_UNSPECIFIED", 0)
+        assert all(value.name.startswith(f"{prefix}_") for value in enum.value)
+
+
+def test_every_call_has_messages_of_its_own_and_says_what_it_is_for() -> None:
+    calls = re.findall(r"(.*)\n  rpc (\w+)\((stream )?(\w+)\) returns \((stream )?(\w+)\);", TEXT)
+    assert len(calls) == 14
+    for above, name, streams, asked, _, answered in calls:
+        assert above.strip().startswith("//"), name
+        if not streams:
+            assert (asked, answered) == (f"{name}Request", f"{name}Response")
+
+
+def test_no_number_is_signed_where_it_counts_and_none_is_a_plain_int() -> None:
+    assert re.findall(r"^\s+(?:int32|fixed|sfixed|float)\b.*", TEXT, re.MULTILINE) == []
