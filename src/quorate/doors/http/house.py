@@ -1,0 +1,38 @@
+"""What handlers need, in one place."""
+
+from __future__ import annotations
+
+from typing import Any, Protocol
+
+import msgspec
+
+from quorate.config import ConnectionLimits
+from quorate.core.errors import Refused
+from quorate.doors.calls import Calls
+from quorate.doors.http.gate import Gate
+from quorate.doors.http.login import Login
+from quorate.doors.http.reading import Asked
+from quorate.doors.http.streams import Streams
+from quorate.doors.service import Service
+
+
+class Metrics(Protocol):
+    def render(self, accept: str) -> tuple[bytes, str]:
+        """The figures of now, in the format that ``accept`` prefers, and its media type."""
+
+
+class House(msgspec.Struct, frozen=True):
+    service: Service
+    calls: Calls
+    limits: ConnectionLimits
+    gate: Gate
+    login: Login
+    streams: Streams
+    metrics: Metrics | None
+
+    async def ask(self, asked: Asked, what: str, run: str = "", **arguments: Any) -> Any:
+        """Raises Refused."""
+        replied = await self.service.ask(asked.identity, 0, what, run, arguments)
+        if replied.refusal is not None:
+            raise Refused(replied.refusal)
+        return replied.value

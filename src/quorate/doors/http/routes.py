@@ -1,0 +1,115 @@
+"""Every route, in one table: what it takes, what it gives, who may, and what can go wrong. The server answers from it,
+and the OpenAPI document is written from it."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import Any, Final, Literal
+
+import msgspec
+
+from quorate.doors.http import health, members, pages, people, shapes
+from quorate.doors.http.answers import Answer
+from quorate.doors.http.house import House
+from quorate.doors.http.reading import Asked
+
+Handle = Callable[[House, Asked], Awaitable[Answer]]
+Who = Literal["anybody", "role", "member"]
+"""anybody: no token. role: a token that names a role. member: that, or the session token of the member."""
+
+COMMAND: Final = ("malformed", "unknown_run", "run_closed", "overloaded", "draining", "not_serving")
+KEYED: Final = (*COMMAND, "contradiction")
+MEMBER: Final = (*COMMAND, "superseded", "member_gone", "sequence_gap", "answer_forgotten", "wrong_state")
+
+ONCE: Final = "The same wish again gets the same answer, across restarts; another wish under it is a contradiction"
+JOIN: Final = (
+    "Stands for the nonce where the body has none: the same key again is the same registration. Beside a nonce that is "
+    "not the one it stands for, a contradiction"
+)
+NUMBERED: Final = "May be there, but the numbers in the body decide: the same seq again gets the same answer"
+ARRIVAL: Final = "May be there, but the numbers in the body decide: the same arrival again waits for the same release"
+HARMLESS: Final = "May be there, but changes nothing: a repeat does no harm"
+
+
+class Route(msgspec.Struct, frozen=True):
+    method: str
+    path: str
+    name: str
+    summary: str
+    handle: Handle | None
+    """None: an event stream, which answers by itself."""
+    answer: Any = None
+    status: int = 200
+    body: Any = None
+    query: Any = shapes.Nothing
+    who: Who = "role"
+    media: str = "application/json"
+    wrong: tuple[str, ...] = ()
+    tag: str = "runs"
+    key: str = ""
+    """What an Idempotency-Key does here. Every POST takes one, and says it."""
+
+
+ROUTES: Final = (
+    Route("GET", "/api/status", "status", "The server", people.status, shapes.Status, tag="server"),
+    Route("GET", "/api/workers", "workers", "Workers of one run or of all", people.workers, shapes.Workers,
+          query=shapes.WorkersPage, wrong=("unknown_run",)),
+    Route("GET", "/api/runs", "runs", "Every run in brief", people.runs, shapes.Runs, query=shapes.Page),
+    Route("POST", "/api/runs", "create", "Create a run", people.create, shapes.RunShown, 201, shapes.Creation,
+          wrong=("run_exists", "contradiction", "config", "draining", "not_serving"), key=ONCE),
+    Route("GET", "/api/runs/{run}", "show", "A run: workers, barriers, what it waits for", people.run,
+          shapes.RunShown, wrong=("unknown_run",)),
+    Route("GET", "/api/runs/{run}/explain", "explain", "What a run waits for, and why", people.explain,
+          shapes.Explanation, wrong=("unknown_run",)),
+    Route("POST", "/api/runs/{run}/stop", "stop", "End a run", people.stop, shapes.Done, body=shapes.Reasoned,
+          wrong=KEYED, key=ONCE),
+    Route("POST", "/api/runs/{run}/roll-back", "roll-back", "Go back to an earlier point: older fences are void",
+          people.roll_back, shapes.Done, body=shapes.Reasoned, wrong=KEYED, key=ONCE),
+    Route("POST", "/api/runs/{run}/orders", "order", "Order one worker or all", people.order, shapes.Done,
+          body=shapes.Order, wrong=(*KEYED, "unknown_worker", "wrong_state"), key=ONCE),
+    Route("GET", "/api/runs/{run}/journal", "journal", "Entries of the journal, in order", people.journal,
+          shapes.Entries, query=shapes.Page, wrong=("unknown_run", "entries_gone")),
+    Route("GET", "/api/runs/{run}/series", "series", "How numbers went: which there are, or one of them",
+          people.series, shapes.SeriesShown, query=shapes.Selection, wrong=("unknown_run",)),
+    Route("GET", "/api/runs/{run}/events", "events", "Entries of one run as they come, as Server-Sent Events", None,
+          query=shapes.Since, media="text/event-stream", wrong=("unknown_run", "too_fast"), tag="events"),
+    Route("GET", "/api/events", "all-events", "Entries of all runs as they come, as Server-Sent Events", None,
+          query=shapes.Which, media="text/event-stream", wrong=("unknown_run", "too_fast"), tag="events"),
+    Route("POST", "/api/challenge", "challenge", "What a registration with a key signs", members.challenge,
+          shapes.Challenge, body=shapes.Nothing, tag="members", key=HARMLESS),
+    Route("POST", "/api/runs/{run}/workers", "register", "Register a worker", members.register, shapes.Registered, 201,
+          shapes.Registration, wrong=(*KEYED, "bad_token", "key_mismatch", "stale_join", "roster_full", "fleet_full"),
+          tag="members", key=JOIN),
+    Route("POST", "/api/runs/{run}/workers/{member}/state", "state", "Say what a worker does", members.state,
+          shapes.Done, body=shapes.State, who="member", wrong=MEMBER, tag="members", key=NUMBERED),
+    Route("POST", "/api/runs/{run}/workers/{member}/heartbeat", "heartbeat", "Say that a worker is alive",
+          members.heartbeat, shapes.HeartbeatAnswer, body=shapes.Beat, who="member", wrong=MEMBER, tag="members",
+          key=NUMBERED),
+    Route("POST", "/api/runs/{run}/workers/{member}/barriers/{barrier}", "arrive", "Wait at a barrier, for a time",
+          members.arrive, shapes.Passage, body=shapes.Arrival, who="member",
+          wrong=(*MEMBER, "still_waiting", "barrier_forgotten", "barriers_full", "stale_token"), tag="members",
+          key=ARRIVAL),
+    Route("POST", "/api/runs/{run}/workers/{member}/leave", "leave", "Say goodbye: nobody waits for it any more",
+          members.leave, shapes.Done, body=shapes.Leaving, who="member", wrong=MEMBER, tag="members",
+          key=NUMBERED),
+    Route("POST", "/api/login", "login", "Log a browser in", health.log_in, shapes.LoggedIn, body=shapes.Login,
+          who="anybody", wrong=("bad_token",), tag="server", key=HARMLESS),
+    Route("POST", "/api/logout", "logout", "Log a browser out", health.log_out, None, 204, shapes.Nothing,
+          who="anybody", tag="server", key=HARMLESS),
+    Route("GET", "/metrics", "metrics", "Figures for Prometheus", health.metrics, None, media="text/plain",
+          wrong=("not_serving",), tag="server"),
+    Route("GET", "/livez", "livez", "The process lives", health.livez, shapes.Alive, who="anybody", tag="server"),
+    Route("GET", "/readyz", "readyz", "The server serves; with 503 and the reasons while it does not", health.readyz,
+          shapes.Ready, who="anybody", tag="server"),
+    Route("GET", "/problems/{code}", "problem", "What a code of a problem means", health.problem, shapes.Meaning,
+          who="anybody", wrong=("no_such_page",), tag="server"),
+)  # fmt: skip
+
+PAGES: Final = (
+    Route("GET", "/api/docs", "docs", "This page", pages.page, who="anybody", media="text/html"),
+    Route("GET", "/api/docs/docs.css", "docs-style", "Its style", pages.style, who="anybody", media="text/css"),
+    Route("GET", "/api/docs/docs.js", "docs-script", "Its script", pages.script, who="anybody",
+          media="text/javascript"),
+    Route("GET", "/api/docs/docs.svg", "docs-icon", "Its icon", pages.icon, who="anybody", media="image/svg+xml"),
+)  # fmt: skip
+"""Not part of the interface, and not in its description."""
