@@ -1,0 +1,21 @@
+"""Journal, pulse and mailbox over any bare key-value store (``ports.keyvalue``). The map of the room:
+
+entries.py     the journal's algorithm: creation, reading, the floor, clean-up
+journal.py     KeyValueJournal, of which that is the heart
+snapshots.py   snapshots: one record, and blobs in parts
+segments.py    lines through the entries
+pulse.py       KeyValuePulse
+mailbox.py     KeyValueMailbox
+roll.py        lists of names, for stores that cannot list keys
+steps.py       one operation at a time: how all of these are written
+session.py     runs them, and notices a store that lost its memory
+keys.py        what the keys are called and what the values look like
+memory.py      MemoryKeyValue: such a store in memory
+"""
+
+from quorate.stores.keyvalue.journal import KeyValueJournal
+from quorate.stores.keyvalue.mailbox import KeyValueMailbox
+from quorate.stores.keyvalue.memory import MemoryKeyValue, Rack
+from quorate.stores.keyvalue.pulse import KeyValuePulse
+
+__all__ = ["KeyValueJournal", "KeyValueMailbox", "KeyValuePulse", "MemoryKeyValue", "Rack"]

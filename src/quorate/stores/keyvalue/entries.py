@@ -1,0 +1,129 @@
+"""The journal's algorithm over a bare store: one run's entries, and the floor below which there are none.
+
+An entry is one key, created by set-if-absent: whoever creates it has won, everybody else is handed what is there. Two
+that create equal bytes would both believe that they won, so each creation carries a nonce.
+
+Deleting is what makes this hard. Once entry n is deleted its key is free, and a proposer that was paused before its
+creation would create n anew: two records for one number. Therefore:
+
+1. ``floor`` is raised first, by compare-and-set, and never lowered. Entries at or below it are gone, whatever is found
+   under their keys. Only then are they deleted.
+2. Whoever creates an entry reads ``floor`` *afterwards*. If the entry is at or below it, the creation does not count
+   and is undone. Otherwise nothing had been deleted when it was created, so it was the first.
+3. Whoever reads an entry reads ``floor`` afterwards as well: it may have seen somebody's creation before it was undone.
+
+Checking the floor before instead of afterwards would help nobody: a pause fits in between. ``sim.explore`` goes through
+every order of these steps, and finds what goes wrong when one of the checks is left out: each is a method of its own.
+
+A proposer that dies before it could undo leaves a key behind that nobody counts and nobody deletes.
+"""
+
+from __future__ import annotations
+
+from quorate.core.errors import EntriesGone
+from quorate.ports import Appended, Conflict
+from quorate.stores.keyvalue.keys import NONCE_BYTES, RunKeys, Sealed
+from quorate.stores.keyvalue.steps import Create, Delete, Exists, Get, GetMany, Step, Steps, Swap
+
+
+class Entries:
+    def __init__(self, keys: RunKeys) -> None:
+        self.keys = keys
+        self._entry = Sealed("entry", keys.run)
+        self._mark = Sealed("mark", keys.run)
+
+    def create(self, n: int, payload: bytes, nonce: bytes) -> Steps[Appended | Conflict]:
+        """Entry n, whose predecessor is there or was. Raises EntriesGone."""
+        mine = self._entry.seal(nonce + payload, n)
+        stored = yield Create(self.keys.entry(n), mine)
+        floor = yield from self.floor_after_creation()
+        if n <= floor:
+            yield Delete(self.keys.entry(n))
+            raise EntriesGone(self.keys.run, n, floor + 1)
+        return Appended(n) if stored == mine else Conflict(n, self._payload(stored, n))
+
+    def read(self, first: int, count: int) -> Steps[list[bytes]]:
+        """At most ``count`` entries, fewer where the run ends. Raises EntriesGone."""
+        values = yield GetMany(tuple(map(self.keys.entry, range(first, first + count))))
+        floor = yield from self.floor_after_reading()
+        if first <= floor:
+            raise EntriesGone(self.keys.run, first, floor + 1)
+        payloads: list[bytes] = []
+        for n, value in enumerate(values, first):
+            if value is None:
+                break
+            payloads.append(self._payload(value, n))
+        return payloads
+
+    def last(self, known: int) -> Steps[int]:
+        """The newest entry's number. ``known`` was there once; the nearer it is to the end, the fewer steps."""
+        low = known
+        while True:
+            low = yield from self._climb(low)
+            floor = yield from self.floor_after_looking()
+            if floor <= low:
+                return low
+            low = floor
+
+    def clean(self, upto: int) -> Steps[int]:
+        """Delete the entries up to ``upto``, all of which must be there or gone. Returns the floor."""
+        floor = yield from self._raise(self.keys.floor, upto)
+        yield from self.sweep()
+        return floor
+
+    def sweep(self) -> Steps[None]:
+        """Delete what is below the floor, also what somebody else left behind when it died while sweeping."""
+        floor = yield from self.floor()
+        found = yield Get(self.keys.swept)
+        swept = self._number(found, self.keys.swept)
+        if swept < floor:
+            for n in range(swept + 1, floor + 1):
+                yield Delete(self.keys.entry(n))
+            yield from self._raise(self.keys.swept, floor)
+
+    def floor(self) -> Steps[int]:
+        found = yield Get(self.keys.floor)
+        return self._number(found, self.keys.floor)
+
+    def floor_after_creation(self) -> Steps[int]:
+        return self.floor()
+
+    def floor_after_reading(self) -> Steps[int]:
+        return self.floor()
+
+    def floor_after_looking(self) -> Steps[int]:
+        return self.floor()
+
+    def _climb(self, low: int) -> Steps[int]:
+        """The end, in leaps that double, then between the last two. Only right as long as nothing is being deleted,
+        which is why ``last`` looks at the floor afterwards."""
+        leap = 1
+        while (yield Exists(self.keys.entry(low + leap))):
+            low += leap
+            leap *= 2
+        high = low + leap
+        while high - low > 1:
+            middle = (low + high) // 2
+            if (yield Exists(self.keys.entry(middle))):
+                low = middle
+            else:
+                high = middle
+        return low
+
+    def _raise(self, key: str, upto: int) -> Steps[int]:
+        """Raise a number that only grows. Returns what it is then."""
+        wanted = self._mark.seal(b"%d" % upto, name=key)
+        found: bytes | None = yield Get(key)
+        while found != wanted:
+            number = self._number(found, key)
+            if number >= upto:
+                return number
+            step: Step = Create(key, wanted) if found is None else Swap(key, found, wanted)
+            found = yield step
+        return upto
+
+    def _number(self, found: bytes | None, key: str) -> int:
+        return 0 if found is None else int(self._mark.open(found, key, name=key))
+
+    def _payload(self, value: bytes, n: int) -> bytes:
+        return self._entry.open(value, self.keys.entry(n), n)[NONCE_BYTES:]

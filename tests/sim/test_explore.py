@@ -1,0 +1,108 @@
+"""Every order of every step: nothing is found in the journal's algorithm, and what is left out of it is missed."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+
+from quorate.core.errors import EntriesGone
+from quorate.ports import Appended
+from quorate.sim.explore import explore
+from quorate.stores.keyvalue.entries import Entries
+from quorate.stores.keyvalue.steps import Create, Delete
+
+SOAK = bool(os.environ.get("QUORATE_SOAK"))
+
+
+class NeverLooksAgainAfterCreating(Entries):
+    def floor_after_creation(self):
+        return 0
+        yield
+
+
+class NeverLooksAgainAfterReading(Entries):
+    def floor_after_reading(self):
+        return 0
+        yield
+
+
+class NeverLooksAgainForTheEnd(Entries):
+    def floor_after_looking(self):
+        return 0
+        yield
+
+
+class DeletesBeforeItRaisesTheFloor(Entries):
+    def clean(self, upto):
+        for n in range(1, upto + 1):
+            yield Delete(self.keys.entry(n))
+        return (yield from self._raise(self.keys.floor, upto))
+
+
+class ChecksTheFloorBeforeInsteadOfAfter(Entries):
+    def create(self, n, payload, nonce):
+        floor = yield from self.floor()
+        if n <= floor:
+            raise EntriesGone(self.keys.run, n, floor + 1)
+        mine = self._entry.seal(nonce + payload, n)
+        stored = yield Create(self.keys.entry(n), mine)
+        return Appended(n) if stored == mine else (yield from super().create(n, payload, nonce))
+
+
+@pytest.mark.parametrize(("ranks", "attempts", "least"), [(2, 2, 40_000), (3, 1, 30_000)])
+def test_a_smaller_world_is_explored_to_the_end(ranks, attempts, least):
+    explored = explore(ranks=ranks, attempts=attempts)
+    assert (explored.complete, explored.violations) == (True, ())
+    assert explored.states >= least
+
+
+@pytest.mark.timeout(900 if SOAK else 120)
+def test_three_ranks_and_two_attempts_never_adopt_two_records():
+    explored = explore(max_states=None if SOAK else 100_000)
+    assert explored.violations == ()
+    assert explored.complete is SOAK
+    assert explored.states >= (1_000_000 if SOAK else 100_000)
+
+
+@pytest.mark.parametrize(
+    ("planted", "found"),
+    [
+        (NeverLooksAgainAfterCreating, "record 2 is adopted as entry 1, and record 1 was before"),
+        (NeverLooksAgainAfterReading, "record 2 is adopted as entry 1, and record 1 was before"),
+        (NeverLooksAgainForTheEnd, "entry 0 is found to be the last; the rank had 1 before, and 1 is the last"),
+        (DeletesBeforeItRaisesTheFloor, "record 1 was adopted as entry 1 and is lost, and the floor is 0"),
+        (ChecksTheFloorBeforeInsteadOfAfter, "record 2 is adopted as entry 1, and record 1 was before"),
+    ],
+)
+def test_what_is_left_out_is_found(planted, found):
+    explored = explore(planted)
+    assert explored.violations == (found,)
+    assert not explored.complete
+    assert len(explored.story) == explored.depth + 1
+
+
+def test_the_way_to_a_violation_is_told_as_a_story():
+    story = explore(NeverLooksAgainAfterCreating).story
+    assert story == (
+        " 1. rank A proposes record 1 as entry 1: create entry/1 -> 1 is there; adopts record 1 as entry 1",
+        " 2. rank A cleans up to entry 1: get floor -> nothing",
+        " 3. rank A goes on: create floor -> 1 is there",
+        " 4. rank A goes on: get floor -> 1",
+        " 5. rank A goes on: get swept -> nothing",
+        " 6. rank A goes on: delete entry/1",
+        " 7. rank B proposes record 2 as entry 1: create entry/1 -> 2 is there; adopts record 2 as entry 1",
+        "record 2 is adopted as entry 1, and record 1 was before",
+    )
+
+
+def test_deaths_matter_one_rank_alone_needs_them_to_break_its_word():
+    """With a single rank the only second proposer is its own next life."""
+    story = explore(NeverLooksAgainAfterCreating, ranks=1, attempts=1).story
+    assert any("dies" in line for line in story)
+
+
+def test_a_search_that_was_cut_short_says_so():
+    explored = explore(max_states=500)
+    assert not explored.complete
+    assert explored.states >= 500

@@ -1,0 +1,234 @@
+"""What the key-value port promises holds for each adapter."""
+
+from __future__ import annotations
+
+from itertools import count
+from threading import Barrier, Thread
+from time import monotonic
+
+import pytest
+from tests.stores.tcpserver import tcpstore_server
+
+from quorate.ports.keyvalue import MAX_KEY_BYTES, MAX_VALUE_BYTES, KeyValue, StoreLost
+from quorate.stores.keyvalue import MemoryKeyValue, Rack
+from quorate.stores.tcpstore import TcpStoreKeyValue
+from quorate.testing.expect import Together
+
+PATIENCE_S = 20.0
+_corner = count(1)
+
+
+@pytest.fixture(scope="session")
+def server():
+    with tcpstore_server() as running:
+        yield running
+
+
+@pytest.fixture(params=["memory", "tcpstore"])
+def opener(request):
+    """Opens the same store once more with each call; all handles are closed at the end."""
+    rack = Rack()
+    opened: list[KeyValue] = []
+    server = request.getfixturevalue("server") if request.param == "tcpstore" else None
+
+    def open_one() -> KeyValue:
+        opened.append(TcpStoreKeyValue(server.host, server.port) if server else MemoryKeyValue(rack))
+        return opened[-1]
+
+    yield open_one
+    for handle in opened:
+        handle.close()
+
+
+@pytest.fixture
+def store(opener):
+    return opener()
+
+
+@pytest.fixture
+def corner():
+    """A key that no other test uses: the server is shared."""
+    return f"corner-{next(_corner)}"
+
+
+def test_of_a_missing_key_there_is_nothing(store, corner):
+    assert store.get(corner) is None
+    assert store.get_many([corner, f"{corner}/b", f"{corner}/c", corner]) == [None] * 4
+    assert store.get_many([]) == []
+    assert store.wait(corner, 0.0) is False
+    assert store.delete(corner) is False
+
+
+def test_the_first_creation_wins(opener, corner):
+    one, other = opener(), opener()
+    assert one.create(corner, b"first") == b"first"
+    assert other.create(corner, b"second") == b"first"
+    assert other.get(corner) == b"first"
+    assert other.wait(corner, 0.0)
+
+
+def test_of_racing_creations_one_wins(opener, corner):
+    start = Barrier(6, timeout=PATIENCE_S)
+
+    def race(me: int) -> bytes:
+        handle = opener()
+        start.wait()
+        return handle.create(corner, b"%d" % me)
+
+    with Together() as together:
+        for me in range(6):
+            together.call(race, me)
+    assert len(set(together.results)) == 1
+
+
+def test_a_swap_happens_only_from_what_is_expected(store, corner):
+    store.create(corner, b"a")
+    assert store.swap(corner, b"a", b"b") == b"b"
+    assert store.swap(corner, b"a", b"c") == b"b"
+    assert store.get(corner) == b"b"
+    assert store.swap(corner, b"b", b"b") == b"b"
+
+
+def test_a_swap_of_a_missing_key_creates_nothing(store, corner):
+    assert store.swap(corner, b"a", b"b") is None
+    assert store.swap(corner, b"a", b"a") is None
+    assert store.get(corner) is None
+
+
+def test_a_deleted_key_may_come_back(store, corner):
+    store.create(corner, b"a")
+    assert store.delete(corner) is True
+    assert store.get(corner) is None
+    assert store.create(corner, b"b") == b"b"
+
+
+def test_a_counter_counts_everybody(opener, corner):
+    def count_up() -> list[int]:
+        handle = opener()
+        return [handle.add(corner, 1) for _ in range(50)]
+
+    with Together() as together:
+        for _ in range(4):
+            together.call(count_up)
+    assert sorted(number for numbers in together.results for number in numbers) == list(range(1, 201))
+    handle = opener()
+    assert handle.add(corner, -200) == 0
+    assert handle.delete(corner) is True
+    assert handle.add(corner, 3) == 3
+
+
+def test_any_bytes_come_back(store, corner):
+    values = {f"{corner}/{i}": value for i, value in enumerate([b"\0", bytes(range(256)), bytes(MAX_VALUE_BYTES)])}
+    for key, value in values.items():
+        assert store.create(key, value) == value
+    assert [store.get(key) for key in values] == list(values.values())
+    assert store.get_many(list(values)) == list(values.values())
+    missing = f"{corner}/x"
+    assert store.get_many([*values, missing, corner]) == [*values.values(), None, None]
+
+
+@pytest.mark.parametrize("key", ["", "x" * (MAX_KEY_BYTES + 1), "a b", "a\0", "ä", "a\n"])
+def test_a_key_outside_the_limits_is_refused(store, key):
+    for call in (
+        lambda: store.get(key),
+        lambda: store.get_many([key]),
+        lambda: store.create(key, b"x"),
+        lambda: store.swap(key, b"x", b"y"),
+        lambda: store.add(key, 1),
+        lambda: store.delete(key),
+        lambda: store.wait(key, 0.0),
+    ):
+        with pytest.raises(ValueError, match="a key is"):
+            call()
+
+
+@pytest.mark.parametrize("value", [b"", bytes(MAX_VALUE_BYTES + 1)], ids=["empty", "too large"])
+def test_a_value_outside_the_limits_is_refused(store, corner, value):
+    store.create(corner, b"a")
+    for call in (lambda: store.create(corner, value), lambda: store.swap(corner, b"a", value)):
+        with pytest.raises(ValueError, match="a value has"):
+            call()
+    assert store.get(corner) == b"a"
+
+
+def test_a_wait_ends_when_the_key_comes(opener, corner):
+    store, other = opener(), opener()
+    with Together() as together:
+        for _ in range(3):
+            together.call(store.wait, corner, PATIENCE_S)
+        other.create(corner, b"x")
+        began = monotonic()
+        assert together.wait() == [True] * 3
+    assert monotonic() - began < PATIENCE_S / 2
+
+
+def test_a_wait_ends_when_its_time_is_over(store, corner):
+    began = monotonic()
+    assert store.wait(corner, 0.05) is False
+    assert 0.05 <= monotonic() - began < PATIENCE_S / 2
+
+
+def test_whoever_asks_for_a_key_does_not_end_a_wait(opener, corner):
+    store, other = opener(), opener()
+    with Together() as together:
+        together.call(store.wait, corner, PATIENCE_S)
+        for _ in range(50):
+            assert other.swap(corner, b"a", b"b") is None
+            assert other.get(corner) is None
+            assert other.wait(corner, 0.001) is False
+        assert together.results == []
+        other.create(corner, b"x")
+        assert together.wait() == [True]
+
+
+def test_a_wait_holds_up_nobody_else(store, corner):
+    with Together() as together:
+        together.call(store.wait, corner, PATIENCE_S)
+        began = monotonic()
+        for i in range(20):
+            store.create(f"{corner}/{i}", b"x")
+        assert monotonic() - began < PATIENCE_S / 2
+        store.create(corner, b"x")
+        assert together.wait() == [True]
+
+
+def test_closing_ends_a_wait_and_everything_else(opener, corner):
+    store = opener()
+    failures: list[BaseException] = []
+
+    def wait() -> None:
+        try:
+            store.wait(corner, PATIENCE_S)
+        except ValueError as error:
+            failures.append(error)
+
+    thread = Thread(target=wait)
+    thread.start()
+    store.close()
+    store.close()
+    thread.join(PATIENCE_S)
+    assert [str(error) for error in failures] == ["this store is closed"]
+    for call in (
+        lambda: store.get(corner),
+        lambda: store.get_many([corner]),
+        lambda: store.create(corner, b"x"),
+        lambda: store.swap(corner, b"x", b"y"),
+        lambda: store.add(corner, 1),
+        lambda: store.delete(corner),
+        lambda: store.wait(corner, 0.0),
+    ):
+        with pytest.raises(ValueError, match="closed"):
+            call()
+
+
+def test_a_guard_looks_at_once_and_what_it_raises_is_told(store, corner):
+    store.create(corner, b"me")
+    seen = []
+    store.guard(lambda look: seen.append(look(corner)))
+    assert seen == [b"me"]
+
+    def refuse(_):
+        raise StoreLost("no")
+
+    with pytest.raises(StoreLost, match="no"):
+        store.guard(refuse)

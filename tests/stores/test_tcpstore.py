@@ -1,0 +1,183 @@
+"""A real TCPStore that dies, falls silent, or comes back empty; its addresses and its command."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+from contextlib import contextmanager
+from pathlib import Path
+from time import monotonic
+
+import pytest
+from tests.stores.tcpserver import LIMIT_S, tcpstore_server
+
+from quorate.core.errors import ConfigError, OutcomeUnknown
+from quorate.ports import Append, Appended, Beat
+from quorate.ports.keyvalue import StoreLost, Unreachable
+from quorate.stores.tcpstore import DIAL_S, TcpStoreKeyValue, open_journal, open_mailbox, open_pulse, parse_url
+
+SHORT_S = 0.5
+BOUND_S = 2 * DIAL_S + 10
+"""Far more than it takes, far less than for ever."""
+
+
+@contextmanager
+def stopped(server):
+    """Silent, not dead: the kernel still takes connections for it."""
+    os.kill(server.popen.pid, signal.SIGSTOP)
+    tasks = Path(f"/proc/{server.popen.pid}/task")
+    try:
+        while any(") T " not in (task / "stat").read_text() for task in tasks.iterdir()):
+            assert server.popen.poll() is None
+        yield
+    finally:
+        os.kill(server.popen.pid, signal.SIGCONT)
+
+
+def test_a_killed_server_is_told_and_not_waited_for():
+    with tcpstore_server() as server:
+        journal, pulse = open_journal(server.url()), open_pulse(server.url())
+        assert journal.append([Append("r", 1, b"one")]) == [Appended(1)]
+        pulse.beat("r", "a", Beat(1))
+        server.kill()
+        began = monotonic()
+        with pytest.raises(OutcomeUnknown, match=f"127.0.0.1:{server.port} does not answer"):
+            journal.append([Append("r", 2, b"two")])
+        for call in (
+            lambda: journal.append([Append("r", 2, b"two")]),
+            lambda: journal.read("r", 1),
+            lambda: journal.watch("r", 1, 5.0),
+        ):
+            with pytest.raises(Unreachable, match="Connection refused"):
+                call()
+        with pytest.raises(OutcomeUnknown):
+            pulse.beat("r", "a", Beat(2))
+        with pytest.raises(Unreachable):
+            open_mailbox(server.url())
+        assert monotonic() - began < BOUND_S
+        journal.close()
+        pulse.close()
+
+
+def test_a_new_empty_server_at_the_same_address_is_noticed():
+    with tcpstore_server() as server:
+        url = server.url()
+        journal = open_journal(url)
+        known = journal.store_id
+        journal.append([Append("r", 1, b"one")])
+        server.kill()
+    with tcpstore_server(server.port) as empty:
+        assert empty.address == server.address
+        with pytest.raises(OutcomeUnknown):
+            journal.append([Append("r", 2, b"two")])
+        for _ in range(2):
+            with pytest.raises(StoreLost, match="is missing: the store lost its memory"):
+                journal.append([Append("r", 2, b"two")])
+        with pytest.raises(StoreLost):
+            open_journal(url, store_id=known)
+        fresh = open_journal(url)
+        assert (fresh.runs(), fresh.store_id == known) == ([], False)
+        with pytest.raises(StoreLost):
+            journal.read("r", 1)
+        fresh.close()
+        journal.close()
+
+
+def test_a_lost_connection_to_the_same_store_is_dialled_anew():
+    with tcpstore_server() as server:
+        journal = open_journal(server.url())
+        journal.append([Append("r", 1, b"one")])
+        hang_up(journal)
+        assert journal.read("r", 1) == [b"one"]
+        hang_up(journal)
+        with pytest.raises(OutcomeUnknown):
+            journal.append([Append("r", 2, b"two")])
+        assert journal.append([Append("r", 2, b"two")]) == [Appended(2)]
+        journal.close()
+
+
+def hang_up(journal):
+    """The server hangs up on whoever adds to what is no number."""
+    store = journal._session.store
+    with pytest.raises(OutcomeUnknown):
+        store.add("quorate-no-number", store.create("quorate-no-number", b"x").count(b"x"))
+    store._line.good = True  # as if it had not been noticed yet
+
+
+def test_a_silent_server_is_told_in_bounded_time_and_answers_again_later():
+    with tcpstore_server() as server:
+        url = server.url()
+        journal = open_journal(url, timeout_s=SHORT_S)
+        journal.append([Append("r", 1, b"one")])
+        with stopped(server):
+            began = monotonic()
+            with pytest.raises(OutcomeUnknown, match=r"no answer within 0\.5 s"):
+                journal.append([Append("r", 2, b"two")])
+            assert monotonic() - began < BOUND_S
+        (outcome,) = journal.append([Append("r", 2, b"two")])
+        assert outcome == Appended(2) or outcome.payload == b"two"
+        assert journal.read("r", 1) == [b"one", b"two"]
+        journal.close()
+
+
+@pytest.mark.timeout(180)
+def test_dialling_a_silent_server_ends(monkeypatch):
+    monkeypatch.setattr("quorate.stores.tcpstore.DIAL_S", 2.0)
+    before = set(threading.enumerate())
+    with tcpstore_server() as server:
+        store = TcpStoreKeyValue(server.host, server.port, timeout_s=SHORT_S)
+        with stopped(server):
+            began = monotonic()
+            with pytest.raises(Unreachable, match="no answer within 2 s"):
+                store.get("x")
+            assert monotonic() - began < BOUND_S
+        store.close()
+        for thread in set(threading.enumerate()) - before:  # the server answers again: who was given up on ends
+            thread.join(LIMIT_S)
+            assert not thread.is_alive()
+
+
+@pytest.mark.parametrize(
+    ("url", "parsed"),
+    [
+        ("tcpstore://host:29500", ("host", 29500, "quorate")),
+        ("tcpstore://10.0.0.1:1/a/b", ("10.0.0.1", 1, "a/b")),
+        ("tcpstore://[::1]:29500/", ("::1", 29500, "quorate")),
+    ],
+)
+def test_an_address_names_host_port_and_prefix(url, parsed):
+    assert parse_url(url) == parsed
+
+
+@pytest.mark.parametrize(
+    "url",
+    ["tcpstore://host", "tcp://host:1", "tcpstore://:1", "tcpstore://host:x", "tcpstore://h:99999", "tcpstore://[::1",
+     "tcpstore://me@host:1", "tcpstore://host:1/a?b", "tcpstore://host:1#c", ""],
+)  # fmt: skip
+def test_an_address_that_is_none_is_refused(url):
+    with pytest.raises(ConfigError, match="write tcpstore://host:port"):
+        parse_url(url)
+
+
+def test_without_torch_the_extra_is_named():
+    with tcpstore_server() as server:
+        code = (
+            "import sys; sys.modules['torch'] = None\n"
+            "from quorate.stores.tcpstore import open_journal\n"
+            "from quorate.core.errors import ConfigError\n"
+            f"try: open_journal({server.address!r})\n"
+            "except ConfigError as error: print(error)\n"
+        )
+        said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=LIMIT_S, check=True)
+    assert "pip install 'quorate[torch]'" in said.stdout
+
+
+@pytest.mark.parametrize("ending", [signal.SIGTERM, signal.SIGINT])
+def test_the_command_says_its_address_and_ends_by_signal(ending):
+    with tcpstore_server() as server:
+        assert server.address == f"tcpstore://127.0.0.1:{server.port}"
+        server.popen.send_signal(ending)
+        assert server.popen.wait(LIMIT_S) == 0
