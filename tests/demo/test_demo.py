@@ -2,8 +2,36 @@
 
 from __future__ import annotations
 
-from quorate.demo import demo_cluster
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from quorate.core.errors import ConfigError
+from quorate.core.ranks.state import Decision
+from quorate.demo import demo_cluster, demo_ranks
 from quorate.demo.cluster import BARRIERS, DIES, LATE
+from quorate.demo.ranks import ITERATIONS, judge
+from quorate.demo.serving import serving
+from quorate.hosts.onlooker import Line
+
+
+class Told:
+    def __init__(self, rank: int, said: list[dict[str, Any]]) -> None:
+        self.rank = rank
+        self._said = said
+
+    def about(self, what: str) -> list[dict[str, Any]]:
+        return [told for told in self._said if told["what"] == what]
+
+
+class Played:
+    """As far as a judge looks at it."""
+
+    died, stopped = 4, 2
+
+    def __init__(self, *said: list[dict[str, Any]]) -> None:
+        self.everybody = [Told(rank, each) for rank, each in enumerate(said)]
 
 
 def test_the_cluster_demo_survives_its_misfortunes() -> None:
@@ -17,3 +45,33 @@ def test_the_cluster_demo_survives_its_misfortunes() -> None:
     assert LATE in account.joined
     assert sum("killed with -9" in what for what in said) == 1
     assert account.terms == 2
+
+
+def test_the_ranks_demo_survives_its_misfortunes() -> None:
+    said: list[str] = []
+    report, lines = demo_ranks(lambda what, _done: said.append(what))
+    assert report.failures == []
+    assert report.ok()
+    words = [what for what in said if what]
+    assert [sum(part in what for what in words) for part in ("-9", "SIGSTOP", "SIGCONT", "again", "late")] == [
+        1, 1, 1, 1, 2,
+    ]  # fmt: skip
+    assert max(line.decision.number for line in lines) == ITERATIONS - 1
+    assert len({rank for line in lines for rank, _ in line.decision.gone}) >= 2
+
+
+def test_a_demo_that_lost_a_vote_or_a_model_fails() -> None:
+    """The judge, shown what must not be: a vote that no record has, and ranks whose models differ."""
+    decision = Decision(2, 0, "repeated", "0", ["0", "1"], [], [], [], 0, 0, "1")
+    told = [{"what": "committed", "number": 0, "attempt": 2, "loss": 1.0, "mark": mark, "phases": {}} for mark in "ab"]
+    story = Played([told[0]], [told[1]])
+    report = judge(story, [Line(decision)])
+    missed = {m.name for m in report.measurements if m.met() is False}
+    assert {"iterations_committed", "told_and_not_recorded", "models_that_differ"} <= missed
+    assert any("was killed, and no record gives it up" in failure for failure in report.failures)
+    assert not report.ok()
+
+
+def test_a_store_that_is_not_known_is_named() -> None:
+    with pytest.raises(ConfigError, match="'redis': choose one of: sqlite, tcpstore, etcd"), serving("redis", Path()):
+        pass

@@ -83,7 +83,7 @@ class Process:
         while (left_s := deadline - time.monotonic()) > 0:
             while b"\n" in self._kept:
                 line, _, self._kept = self._kept.partition(b"\n")
-                yield tuple(json.loads(line))  # type: ignore[misc]
+                yield tuple(json.loads(line))
             if not select.select([self._out], [], [], left_s)[0]:
                 return
             chunk = os.read(self._out.fileno(), 65536)

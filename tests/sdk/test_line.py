@@ -9,14 +9,14 @@ from msgspec.msgpack import decode
 
 from quorate.core.cluster.events import WorkerRegistered
 from quorate.core.errors import Refusal
-from quorate.core.members import Accepted, Cause
+from quorate.core.members import Accepted, Cause, signed_by_joiner
 from quorate.core.messages import Answered, Call, Hello, Moved, Sign, Welcome
 from quorate.sdk.address import Address
 from quorate.sdk.line import FIRST_WAIT_US, HOPS, LONGEST_WAIT_US, OLD_TRIES, OLD_WAIT_US, Line, State
 from quorate.sdk.session import Session, Stage
 from quorate.trust import MemberKey, check_proof
 from quorate.wire.frames import FrameReader, frame
-from quorate.wire.messages import Goodbye, Granted, Greet, Greeted, signed_by_joiner, to_server
+from quorate.wire.messages import Goodbye, Granted, Greet, Greeted, to_server
 
 HERE, THERE = Address("here", 7700), Address("there", 7701)
 S = 1_000_000
@@ -228,8 +228,9 @@ def test_every_join_is_signed_for_its_own_connection() -> None:
         join = decode(call.event, type=WorkerRegistered)
         signed = signed_by_joiner(challenge, "run", "w1", 0, join.nonce)
         assert join.key == key.public
-        assert check_proof(join.key, signed, call.proof)
-        proofs.append(call.proof)
+        assert join.proof[:32] == challenge
+        assert check_proof(join.key, signed, join.proof[32:])
+        proofs.append(join.proof)
         stage.line.closed("it closed the connection", now_us)
     assert proofs[0] != proofs[1]
 

@@ -7,19 +7,29 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
+from quorate.cli.ranks import eventful, log_table
 from quorate.core.errors import ConfigError
-from quorate.demo import demo_cluster
+from quorate.demo import demo_cluster, demo_ranks
 from quorate.demo.account import Account
 from quorate.demo.cluster import BARRIERS
+from quorate.demo.ranks import ITERATIONS
+from quorate.demo.serving import STORES
+from quorate.report import Report
 
-KINDS = ("cluster",)
+KINDS = ("cluster", "ranks")
 
 
 def demo(
-    kind: str = typer.Argument("cluster", help="Which kind of run: cluster."),
+    kind: str = typer.Argument("cluster", help="Which kind of run: cluster or ranks."),
+    store: str = typer.Option("sqlite", help="What ranks share: sqlite, tcpstore or etcd."),
     json: bool = typer.Option(False, "--json", help="Print one JSON object at the end."),
 ) -> None:
-    """Eight workers meet at 200 barriers; one is killed, one joins late, the coordinator dies and returns.
+    """A whole run with real processes and faults.
+
+    cluster: eight workers meet at 200 barriers; one is killed, one joins late, the coordinator dies and returns.
+
+    ranks: eight equal ranks train a model with no coordinator; the one about to decide is killed, one is stopped for
+    too long, one is restarted, one joins late.
 
     Exit code 0 only if everything it claims held.
 
@@ -27,13 +37,30 @@ def demo(
 
         quorate demo cluster
 
-        quorate demo cluster --json
+        quorate demo ranks --store etcd
+
+        quorate demo ranks --json
     """
     if kind not in KINDS:
         raise ConfigError("kind", kind, f"choose one of: {', '.join(KINDS)}")
+    if store not in STORES:
+        raise ConfigError("--store", store, f"choose one of: {', '.join(STORES)}")
     console = Console(stderr=json)
+    report = _ranks(console, store, json) if kind == "ranks" else _cluster(console, json)
+    if json:
+        typer.echo(report.as_json())
+    else:
+        report.show(console)
+    raise typer.Exit(0 if report.ok() else 1)
+
+
+def _progress(console: Console) -> Progress:
     columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.completed}"), TimeElapsedColumn())
-    with Progress(*columns, console=console) as progress:
+    return Progress(*columns, console=console)
+
+
+def _cluster(console: Console, json: bool) -> Report:
+    with _progress(console) as progress:
         task = progress.add_task("barriers passed", total=BARRIERS)
 
         def say(what: str, passed: int) -> None:
@@ -43,12 +70,25 @@ def demo(
 
         report, account = demo_cluster(say)
         progress.update(task, completed=BARRIERS)
-    if json:
-        typer.echo(report.as_json())
-    else:
+    if not json:
         _show(account, console)
-        report.show(console)
-    raise typer.Exit(0 if report.ok() else 1)
+    return report
+
+
+def _ranks(console: Console, store: str, json: bool) -> Report:
+    with _progress(console) as progress:
+        task = progress.add_task("iterations committed", total=ITERATIONS)
+
+        def say(what: str, done: int) -> None:
+            progress.update(task, completed=done)
+            if what:
+                progress.console.print(f"  after iteration {done:>3}: {what}", highlight=False)
+
+        report, lines = demo_ranks(say, store)
+    if not json:
+        console.print("the attempts in which somebody came, went or said no, as the journal tells it:")
+        console.print(log_table([line for line in lines if eventful(line)]))
+    return report
 
 
 def _show(account: Account, console: Console) -> None:

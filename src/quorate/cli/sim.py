@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, NoReturn
 
 import typer
 from rich.console import Console
@@ -15,11 +15,16 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from quorate.core.errors import ConfigError
 from quorate.report import Measurement, Report
-from quorate.sim import Outcome, live
+from quorate.sim import cluster, ranks
+from quorate.sim.explore import explore
 
 SHOWN_LINES = 80
 MOST_SEEDS = 1_000_000
-KINDS = ("cluster",)
+LEAST_STATES = 1_000_000
+"""Fewer, and the world explored is too small to tell much."""
+Outcome = cluster.Outcome | ranks.Outcome
+LIVES: dict[str, Callable[..., Outcome]] = {"cluster": cluster.live, "ranks": ranks.live}
+PASSED = {"cluster": ("barriers", "passed"), "ranks": ("attempts", "decided")}
 
 
 def parse_seeds(text: str) -> list[int]:
@@ -41,10 +46,13 @@ def parse_seeds(text: str) -> list[int]:
 
 
 def sim(
-    kind: str = typer.Argument(..., help="Which kind of run: cluster."),
+    kind: str = typer.Argument(..., help="Which kind of run: cluster or ranks."),
     seeds: str = typer.Option("1..50", help="Which lives: 7, 1..500, or 3,8,20..25."),
     jobs: int = typer.Option(0, help="Processes; 0 for one per core."),
     transcript: Annotated[Path | None, typer.Option(help="Write the first (failing) life's transcript here.")] = None,
+    exhaustive: bool = typer.Option(
+        False, "--exhaustive", help="Instead, every order of every step of a small world; for ranks. Takes minutes."
+    ),
     json: bool = typer.Option(False, "--json", help="Print one JSON object at the end."),
 ) -> None:
     """Live through faults that take years to happen, and check every promise.
@@ -53,18 +61,26 @@ def sim(
 
         quorate sim cluster --seeds 1..500
 
-        quorate sim cluster --seeds 42 --transcript life-42.txt
+        quorate sim ranks --seeds 42 --transcript life-42.txt
+
+        quorate sim ranks --exhaustive
     """
-    if kind not in KINDS:
-        raise ConfigError("kind", kind, f"choose one of: {', '.join(KINDS)}")
-    wanted = parse_seeds(seeds)
+    if kind not in LIVES:
+        raise ConfigError("kind", kind, f"choose one of: {', '.join(LIVES)}")
     console = Console(stderr=json)
+    if exhaustive:
+        _end(_explored(kind, console), json, console)
+    wanted = parse_seeds(seeds)
     began = time.perf_counter()
-    outcomes = list(_with_progress(_run(wanted, jobs), len(wanted), console))
-    report = _judge(f"sim {kind} --seeds {seeds}", outcomes, time.perf_counter() - began)
+    outcomes = list(_with_progress(_run(LIVES[kind], wanted, jobs), len(wanted), console))
+    report = _judge(f"sim {kind} --seeds {seeds}", PASSED[kind], outcomes, time.perf_counter() - began)
     failed = [outcome for outcome in outcomes if not outcome.ok]
     if failed or transcript:
-        _transcribe(failed[0].seed if failed else wanted[0], bool(failed), transcript, console)
+        _transcribe(kind, failed[0].seed if failed else wanted[0], bool(failed), transcript, console)
+    _end(report, json, console)
+
+
+def _end(report: Report, json: bool, console: Console) -> NoReturn:
     if json:
         typer.echo(report.as_json())
     else:
@@ -72,7 +88,25 @@ def sim(
     raise typer.Exit(0 if report.ok() else 1)
 
 
-def _run(seeds: list[int], jobs: int) -> Iterator[Outcome]:
+def _explored(kind: str, console: Console) -> Report:
+    """Three ranks, two attempts; a crash of each at any step, restarts, arbitrary suspicion and clean-up."""
+    if kind != "ranks":
+        raise ConfigError("--exhaustive", kind, "choose ranks: its protocol over a bare store is what is explored")
+    with console.status("exploring"):
+        found = explore()
+    report = Report(f"sim {kind} --exhaustive", found.seconds)
+    report.measurements += [
+        Measurement("states", found.states, "distinct", LEAST_STATES, "at least"),
+        Measurement("violations", len(found.violations), "found", 0, "at most"),
+        Measurement("depth", found.depth, "steps"),
+        Measurement("transitions", found.transitions, "taken"),
+    ]
+    report.notes.append("All there is was seen." if found.complete else "The search ended before all was seen.")
+    report.failures += found.story
+    return report
+
+
+def _run(live: Callable[..., Outcome], seeds: list[int], jobs: int) -> Iterator[Outcome]:
     workers = jobs or os.cpu_count() or 1
     if workers == 1 or len(seeds) == 1:
         yield from map(live, seeds)
@@ -90,7 +124,7 @@ def _with_progress(outcomes: Iterator[Outcome], total: int, console: Console) ->
             yield outcome
 
 
-def _judge(command: str, outcomes: list[Outcome], seconds: float) -> Report:
+def _judge(command: str, passed: tuple[str, str], outcomes: list[Outcome], seconds: float) -> Report:
     events = sum(outcome.events for outcome in outcomes)
     failed = [outcome for outcome in outcomes if not outcome.ok]
     return Report(
@@ -102,16 +136,16 @@ def _judge(command: str, outcomes: list[Outcome], seconds: float) -> Report:
             Measurement("sim_events_per_s", round(events / seconds), "events/s"),
             Measurement("faults", sum(outcome.faults for outcome in outcomes), "planned"),
             Measurement("entries", sum(outcome.entries for outcome in outcomes), "journaled"),
-            Measurement("barriers", sum(outcome.released for outcome in outcomes), "passed"),
+            Measurement(passed[0], sum(outcome.released for outcome in outcomes), passed[1]),
         ],
         [],
         [f"seed {outcome.seed}: {outcome.violation}" for outcome in failed],
     )
 
 
-def _transcribe(seed: int, failed: bool, path: Path | None, console: Console) -> None:
+def _transcribe(kind: str, seed: int, failed: bool, path: Path | None, console: Console) -> None:
     """Live that life once more, this time with every message written down."""
-    lines = live(seed, record=True).transcript
+    lines = LIVES[kind](seed, record=True).transcript
     if path is not None:
         path.write_text("\n".join(lines) + "\n")
         console.print(f"seed {seed}: {len(lines)} lines in {path}")
@@ -119,4 +153,4 @@ def _transcribe(seed: int, failed: bool, path: Path | None, console: Console) ->
         console.print(f"seed {seed}, the last {SHOWN_LINES} of {len(lines)} lines:")
         for line in lines[-SHOWN_LINES:]:
             console.print(line, markup=False, highlight=False, overflow="ellipsis", no_wrap=True)
-        console.print(f"replay it alone: quorate sim cluster --seeds {seed} --transcript life-{seed}.txt")
+        console.print(f"replay it alone: quorate sim {kind} --seeds {seed} --transcript life-{seed}.txt")

@@ -3,8 +3,14 @@
 cluster   the demonstration of the `cluster` kind: a coordinator, eight workers, and what happens to them
 worker    the program that each of its workers runs
 account   what happened, read from the journal alone
+
+ranks          the demonstration of the `ranks` kind: eight equal processes that train in step
+rank_process   the program that each of them runs
+model          what they train
+serving        the store they share
 """
 
 from quorate.demo.cluster import demo_cluster
+from quorate.demo.ranks import demo_ranks
 
-__all__ = ["demo_cluster"]
+__all__ = ["demo_cluster", "demo_ranks"]

@@ -12,6 +12,14 @@
     address    URLs
     asking     questions of people and tools
 
+    ranks      quorate.ranks: a loop among equals that share nothing but a store
+    ranks_aio  the same for scripts that await
+    iteration  one attempt at one iteration
+    rank_parts small parts of ranks
+    news       what happens to a rank: for a callback and the log
+    beater     the process that beats for a rank and watches the others
+    lookout    that process, seen from the training
+
     spawn      starts the sidecar, the process that speaks to the coordinator while the training holds the GIL
     sidecar    that process: one loop over its sockets
     pipe       what the two processes say to each other

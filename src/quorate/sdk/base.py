@@ -11,12 +11,13 @@ import os
 import secrets
 import time
 from collections.abc import Callable, Iterator
-from typing import Final
+from typing import Any, Final
 
 from quorate.core.errors import ConfigError
 from quorate.sdk.drain import Drain
 from quorate.sdk.errors import Closed, Forked, SidecarFailed, again
 from quorate.sdk.flows import MAX_COUNT, Flows
+from quorate.sdk.metrics import MAX_VALUE, check_metrics, check_number
 from quorate.sdk.mirror import Mirror, Order
 from quorate.sdk.page import MAX_TASK, Page
 from quorate.sdk.settings import Settings
@@ -52,6 +53,9 @@ class BaseWorker:
         self._turns, self._still = -1, 0
         self._closed = self._released = False
         self._look_s = 0.0
+        self._measured: frozenset[str] = frozenset()
+        """The names of all metrics that were ever reported."""
+        self._told: set[str] = set()
         try:
             self._child = self._new_child()
         except BaseException:
@@ -120,8 +124,11 @@ class BaseWorker:
         epoch: int | None = None,
         task: str | None = None,
         gpu: float | None = None,
+        **metrics: float,
     ) -> None:
-        """For people: shown with the next heartbeat. ``gpu`` is its load, from 0 to 1."""
+        """For people: shown with the next heartbeat. ``gpu`` is its load, from 0 to 1. Whatever else is named is a
+        number that the training measures, such as ``loss=0.3``: at most 16 of them, each kept until it is reported
+        again. One that is not finite is left out until it is: a loss that overflows for a step is no reason to stop."""
         self.progress()
         for name, number in (("step", step), ("epoch", epoch)):
             if number is not None and not 0 <= number <= MAX_COUNT:
@@ -131,6 +138,18 @@ class BaseWorker:
         self._page.report(step, epoch, gpu)
         if task is not None:
             self._page.name_task(task[:MAX_TASK])
+        if metrics:
+            self._measure(metrics)
+
+    def _measure(self, metrics: dict[str, Any]) -> None:
+        if unknown := metrics.keys() - self._measured:
+            self._measured = check_metrics(unknown, self._measured)
+        numbers = {name: check_number(name, value) for name, value in metrics.items()}
+        finite = {name: number for name, number in numbers.items() if abs(number) <= MAX_VALUE}
+        for name in numbers.keys() - finite.keys() - self._told:
+            self._told.add(name)
+            log.warning("%s of %s is %s: left out until it is finite", name, self.member, numbers[name])
+        self._page.measure(finite, numbers.keys() - finite.keys())
 
     def orders(self) -> list[Order]:
         """What operators have ordered since the last call, oldest first. ``barrier`` obeys stop, pause and resume by
@@ -149,7 +168,7 @@ class BaseWorker:
         raise NotImplementedError
 
     def _new_child(self) -> Child:
-        child = Child(self._page)
+        child = Child("quorate.sdk.sidecar", self._page)
         self._mirror.start()
         self._flush(child)
         return child

@@ -15,6 +15,7 @@
     │   ├── RunClosed             the run is over
     │   ├── Stopped               an operator's order; the worker has left
     │   ├── Draining              SIGTERM came; the worker has left
+    │   ├── CutOff                a rank's store is out of reach: it has stopped before the others go on without it
     │   └── Closed                ``close`` was called
     ├── Forked                  a child process used the worker of its parent
     └── SidecarFailed           the process that speaks to the coordinator cannot be kept alive
@@ -132,6 +133,11 @@ class Draining(Ended):
     def __init__(self, why: str, passage: Passage | None) -> None:
         self.passage = passage
         super().__init__(why)
+
+
+class CutOff(Ended):
+    code = "unreachable"
+    fix_default = "start the store, or mend the way to it, and start the rank again"
 
 
 class Closed(Ended):

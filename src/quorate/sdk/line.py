@@ -19,9 +19,12 @@ from enum import Enum
 from typing import Any, Final, Protocol
 
 import msgspec
+from msgspec import Raw
 
 from quorate.core.cluster.events import WorkerRegistered
+from quorate.core.codec import encode
 from quorate.core.errors import ProtocolError, Refusal
+from quorate.core.members import signed_by_joiner
 from quorate.core.messages import Call, ToHost, Welcome
 from quorate.sdk.address import Address, parse_address
 from quorate.sdk.session import Session, Stage
@@ -35,7 +38,6 @@ from quorate.wire.messages import (
     Greet,
     Greeted,
     Replied,
-    signed_by_joiner,
     to_client,
 )
 
@@ -292,4 +294,5 @@ class Line:
             return message
         join = msgspec.msgpack.decode(message.event, type=WorkerRegistered)
         signed = signed_by_joiner(self._challenge, message.run, join.member, join.supersedes, join.nonce)
-        return msgspec.structs.replace(message, proof=self._key.sign(signed))
+        join = msgspec.structs.replace(join, proof=self._challenge + self._key.sign(signed))
+        return msgspec.structs.replace(message, event=Raw(encode(join)))

@@ -12,15 +12,21 @@ import mmap
 import os
 import struct
 import tempfile
+import zlib
+from collections.abc import Iterable
 from typing import Final
+
+import msgspec
 
 SIZE: Final = 4096
 _PROGRESS: Final = struct.Struct("<Q")
 _REPORT: Final = struct.Struct("<QQd")
 _TURNS: Final = struct.Struct("<Q")
 _TEXT: Final = struct.Struct("<H")
-_AT_PROGRESS, _AT_REPORT, _AT_TEXT, _AT_TURNS = 0, 8, 64, 2048
+_METRICS: Final = struct.Struct("<II")
+_AT_PROGRESS, _AT_REPORT, _AT_TEXT, _AT_METRICS, _AT_TURNS = 0, 8, 64, 1024, 4088
 MAX_TASK: Final = 128
+_metrics = msgspec.msgpack.Decoder(dict[str, float])
 
 
 class Page:
@@ -29,6 +35,7 @@ class Page:
         self._memory = mmap.mmap(fd, SIZE)
         self._count = 0
         self._shown = (0, 0, 0.0)
+        self._measured: dict[str, float] = {}
 
     @classmethod
     def create(cls) -> Page:
@@ -65,6 +72,16 @@ class Page:
         _TEXT.pack_into(self._memory, _AT_TEXT, len(text))
         self._memory[_AT_TEXT + 2 : _AT_TEXT + 2 + len(text)] = text
 
+    def measure(self, metrics: dict[str, float], without: Iterable[str] = ()) -> None:
+        """What is not named stays as it was; those ``without`` a number go. The checksum tells whoever reads in the
+        middle of it."""
+        self._measured |= metrics
+        for name in without:
+            self._measured.pop(name, None)
+        packed = msgspec.msgpack.encode(self._measured)
+        self._memory[_AT_METRICS + 8 : _AT_METRICS + 8 + len(packed)] = packed
+        _METRICS.pack_into(self._memory, _AT_METRICS, len(packed), zlib.crc32(packed))
+
     def turns(self) -> int:
         return int(_TURNS.unpack_from(self._memory, _AT_TURNS)[0])
 
@@ -82,6 +99,14 @@ class Page:
         (size,) = _TEXT.unpack_from(self._memory, _AT_TEXT)
         text = self._memory[_AT_TEXT + 2 : _AT_TEXT + 2 + min(size, 4 * MAX_TASK)]
         return text.decode("utf-8", "replace")[:MAX_TASK]
+
+    def read_metrics(self) -> dict[str, float]:
+        """As they were last read if they are being written at this moment."""
+        size, checksum = _METRICS.unpack_from(self._memory, _AT_METRICS)
+        packed = self._memory[_AT_METRICS + 8 : _AT_METRICS + 8 + min(size, _AT_TURNS - _AT_METRICS - 8)]
+        if size and zlib.crc32(packed) == checksum:
+            self._measured = _metrics.decode(packed)
+        return self._measured
 
     def turn(self) -> None:
         _TURNS.pack_into(self._memory, _AT_TURNS, self.turns() + 1)

@@ -410,7 +410,9 @@ class Session:
             self._note("rolled-back", standing)
 
     def _passed(self, passage: Passage) -> None:
-        """How a generation ended. One that this session knows already, or did not stand at, changes nothing."""
+        """How a generation ended. One that this session knows already, or did not stand at, changes nothing. Nor does
+        one of another fence: every hello brings the newest end, which may be older than the roll-back, and the abort
+        that a roll-back brings may come before the news of it."""
         known = self._after.get(passage.barrier, 0)
         stale = passage.generation <= known or passage.fence != self._fence
         if stale or passage.barrier not in self._arrivals:

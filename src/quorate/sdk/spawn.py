@@ -1,4 +1,4 @@
-"""Starting a sidecar, and not leaving one behind.
+"""Starting a process beside the training, and not leaving one behind.
 
 The child gets one end of a pair of sockets and the shared page, and nothing else: no standard input, none of the
 training's files. It is a session of its own, so that Ctrl-C and Ctrl-Z at the terminal mean the training alone. What is
@@ -24,16 +24,18 @@ ROOT: Final = Path(__file__).resolve().parents[2]
 
 
 class Child:
-    def __init__(self, page: Page) -> None:
-        """Raises SidecarFailed if no process can be started."""
+    def __init__(self, module: str, page: Page | None = None) -> None:
+        """``module`` is run with the number of its socket, that of the page if there is one, and that of this process.
+        Raises SidecarFailed if no process can be started."""
         self.sock, theirs = socket.socketpair()
-        arguments = [str(theirs.fileno()), str(page.fd), str(os.getpid())]
+        files = [theirs.fileno(), *([] if page is None else [page.fd])]
+        arguments = [*map(str, files), str(os.getpid())]
         try:
             self._process = subprocess.Popen(  # noqa: S603 - ourselves
-                [sys.executable, "-P", "-m", "quorate.sdk.sidecar", *arguments],
+                [sys.executable, "-P", "-m", module, *arguments],
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
-                pass_fds=(theirs.fileno(), page.fd),
+                pass_fds=files,
                 start_new_session=True,
                 env=_environment(),
             )

@@ -45,7 +45,10 @@ class Vitals:
             words.append(f"no progress for {(now_us - self._moved_us) / 1e6:.0f} s")
         task = "; ".join(word for word in words if word)[:MAX_TASK]
         memory = min(1.0, rss_bytes / self._memory_bytes) if self._memory_bytes else 0.0
-        fields = {"step": step, "epoch": epoch, "gpu": gpu, "memory": memory, "task": task, "cpu": self._cpu(now_us)}
+        fields = {
+            "step": step, "epoch": epoch, "gpu": gpu, "memory": memory, "task": task, "cpu": self._cpu(now_us),
+            "metrics": self._page.read_metrics(),
+        }  # fmt: skip
         return progress, fields
 
     def _cpu(self, now_us: int) -> float:

@@ -1,0 +1,354 @@
+"""A host inside every member, without I/O: whoever may append the next entry is whoever wins it.
+
+Peers share nothing but a store: a journal, pulses (small notes under each peer's own key) and a mailbox. Each folds the
+journal; each may decide what comes next; all adopt what is written. A peer asks its shell for one store operation at a
+time: it is made of generators that yield operations and are sent the results. The simulator and the real drivers are
+shells over the same code.
+
+The rules:
+
+- Winning is advancing. A decision is an entry, and there is one entry of each number. Nothing else has to follow for
+  the others to go on, so a peer that dies between any two operations leaves nothing half done.
+- What a peer proposes is decided on a copy of its fold. If another entry came first, the copy is thrown away and that
+  entry is folded.
+- An append whose outcome is unknown is looked up by its nonce before anything else.
+- Letters (joins, goodbyes) are written into the next entry by whoever writes it, refusals too, so that their senders
+  learn of them. The fold knows each by its cause: a letter that is read twice counts once. Only who wrote the entry
+  discards: it has folded all that the senders of those letters knew.
+- A duty is a letter that is no command: something that one peer makes and all use, under a key that is created once.
+- Entries below a snapshot may be gone. Whoever needs one of them reads the journal anew, from the snapshot.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator
+from typing import Any, Final
+
+import msgspec
+from msgspec import Raw
+
+from quorate.core.batch import Batch, Full
+from quorate.core.codec import NO_DIGEST, Reader, digest, encode
+from quorate.core.errors import Bug, EntriesGone, Refusal
+from quorate.core.journal import NONCE_BYTES, STATE_DIGEST_EVERY, CommandRefused, RunCreated, chain_seed
+from quorate.core.machine import Collector, Event, Explanation
+from quorate.core.members import Cause
+from quorate.core.run import Decided, Kinds, Run, fold
+from quorate.core.snapshot import Snapshot
+
+PAGE: Final = 1000
+"""Entries read at once, at most."""
+SNAPSHOT_EVERY: Final = 1000
+"""Entries between two snapshots. The peer that wrote the entry saves; if it dies first, the next thousandth does."""
+DUTY: Final = "duty/"
+"""How the senders of letters begin that are no commands."""
+MAX_LOADS: Final = 20
+"""Each of which found that what the snapshot needs was deleted meanwhile. No store is compacted that often."""
+
+# -- what a peer asks of its store ---------------------------------------------------------------------------------
+
+
+class Load(msgspec.Struct, frozen=True):
+    """-> the newest snapshot or None, and every entry after it."""
+
+
+class Read(msgspec.Struct, frozen=True):
+    """-> entries from ``first`` on, at most ``limit``: asking for more than there are costs some stores a question for
+    each. Raises EntriesGone, and so does Append."""
+
+    first: int
+    limit: int = PAGE
+
+
+class Append(msgspec.Struct, frozen=True):
+    """-> Written, Taken or Unclear."""
+
+    n: int
+    payload: bytes
+
+
+class Watch(msgspec.Struct, frozen=True):
+    """-> the number of the newest entry, as soon as it is beyond ``after``, or when the time is over."""
+
+    after: int
+    timeout_us: int
+
+
+class Beat(msgspec.Struct, frozen=True):
+    """Replace the note under the key. -> None"""
+
+    key: str
+    seq: int
+    note: bytes
+
+
+class Beats(msgspec.Struct, frozen=True):
+    """-> all notes, as a list."""
+
+
+class Tally(msgspec.Struct, frozen=True):
+    """One more in this turn. -> how many so far: a hint, which nothing depends on."""
+
+    turn: int
+
+
+class Post(msgspec.Struct, frozen=True):
+    """-> whether the slot was free."""
+
+    letter: Letter
+
+
+class Collect(msgspec.Struct, frozen=True):
+    """-> letters that nobody has discarded."""
+
+
+class Discard(msgspec.Struct, frozen=True):
+    sender: str
+    upto: int
+
+
+class Save(msgspec.Struct, frozen=True):
+    """Keep the snapshot; what it covers may be archived."""
+
+    snapshot: Snapshot
+
+
+class Letter(msgspec.Struct, frozen=True):
+    sender: str
+    seq: int
+    payload: bytes
+
+
+class Command(msgspec.Struct, frozen=True, array_like=True):
+    """What a letter holds."""
+
+    cause: Cause
+    event: Raw
+
+
+class Written(msgspec.Struct, frozen=True):
+    pass
+
+
+class Taken(msgspec.Struct, frozen=True):
+    """Another entry is there."""
+
+    payload: bytes
+
+
+class Unclear(msgspec.Struct, frozen=True):
+    """The entry may be there or not."""
+
+
+Op = Load | Read | Append | Watch | Beat | Beats | Tally | Post | Collect | Discard | Save
+Steps = Generator[Op, Any, Any]
+
+_command: Reader[Command] = Reader(Command, "letter")
+
+
+class Peer:
+    def __init__(
+        self, me: str, secret: bytes, kinds: Kinds, created: RunCreated, snapshot_every: int = SNAPSHOT_EVERY
+    ) -> None:
+        """``created``: the run, if it is not there yet. ``secret``: random bytes of this process."""
+        self.me = me
+        self.kinds = kinds
+        self.created = created
+        self.run: Run | None = None
+        self.collector: Collector | None = None
+        self.now_us = 0
+        """Monotonic time of this process: the shell sets it before it goes on with a result."""
+        self.folding: Callable[[list[tuple[Cause | None, Event]]], None] | None = None
+        """Called with what each entry holds, when it has been folded."""
+        self.outdated: Callable[[Letter], bool] = lambda _duty: False
+        """Whether nobody needs this duty's letter any more."""
+        self._secret = secret
+        self._drawn = 0
+        self._read_us = 0
+        self._snapshot_every = snapshot_every
+        self._signals: Reader[Any] = Reader(kinds.get(created.kind, created.rules).signals, "signal")
+        self._events: Reader[Event] = Reader(kinds.get(created.kind, created.rules).events, "event")
+
+    def draw(self, purpose: bytes) -> bytes:
+        """Bytes that nobody else draws, and this peer never twice."""
+        self._drawn += 1
+        return digest(self._secret, purpose, self._drawn.to_bytes(8, "big"))
+
+    def folded(self) -> tuple[Run, Collector]:
+        if self.run is None or self.collector is None:
+            raise Bug("a peer that has not read its journal")
+        return self.run, self.collector
+
+    # -- reading ----------------------------------------------------------------------------------------------------
+
+    def load(self) -> Steps:
+        """Read the journal; begin it if there is none. Others may compact it meanwhile."""
+        for _ in range(MAX_LOADS):
+            try:
+                snapshot, entries = yield Load()
+                if snapshot is None and not entries:
+                    entries = [(yield from self._begin())]
+            except EntriesGone as gone:
+                why = gone
+                continue
+            base = None
+            if snapshot is not None:
+                base = Run.restore(self.kinds, self.created.run, snapshot.n, snapshot.root, snapshot.pages)
+            self._adopt(fold(self.kinds, self.created.run, entries, base))
+            return
+        raise why
+
+    def _begin(self) -> Steps:
+        """-> entry 1, whoever wrote it."""
+        run = Run.create(self.kinds, self.created)
+        batch = Batch(run, 0, chain_seed(NO_DIGEST, 1), b"")
+        batch.write(None, self.created)
+        _, payload = batch.entry(self.me, self.draw(b"nonce")[:NONCE_BYTES])
+        return (yield from self._append(1, payload))
+
+    def _adopt(self, run: Run | None) -> None:
+        if run is None:
+            raise Bug("a journal without entries was read")
+        self.run = run
+        self.collector = run.kind.collector(run.machine, self.now_us)
+        self._read_us = self.now_us
+
+    def catch_up(self, last: int | None = None) -> Steps:
+        """Fold what others wrote, up to ``last`` if it is known. -> whether there was anything."""
+        run, _ = self.folded()
+        before = run.head.n
+        while last is None or run.head.n < last:
+            entries = yield Read(run.head.n + 1, PAGE if last is None else min(PAGE, last - run.head.n))
+            if not entries:
+                break
+            for payload in entries:
+                self._fold(payload)
+        return run.head.n > before
+
+    def _fold(self, payload: bytes) -> None:
+        run, collector = self.folded()
+        _, recorded = run.extend(payload)
+        self._read_us = self.now_us
+        collector.committed([event for _, event in recorded], run.machine, self.now_us)
+        if self.folding is not None:
+            self.folding(recorded)
+
+    def await_entry(self, timeout_us: int) -> Steps:
+        """Until somebody has written, or the time is over. -> whether somebody has."""
+        run, _ = self.folded()
+        last = yield Watch(run.head.n, timeout_us)
+        return (yield from self.catch_up(last))
+
+    def look(self) -> Steps:
+        """See what everybody's notes say now."""
+        notes = yield Beats()
+        self.observe(notes, self.now_us)
+
+    def observe(self, notes: list[bytes], at_us: int) -> None:
+        """Notes as they were read at that time. One that means nothing to this fold, such as an older life's, is
+        passed over."""
+        run, collector = self.folded()
+        for note in notes:
+            signal = self._signals.read(note)
+            if not isinstance(signal, Refusal):
+                collector.hear(signal, run.machine, at_us)
+
+    # -- deciding ---------------------------------------------------------------------------------------------------
+
+    def propose(self) -> Steps:
+        """Write the next entry: what is in the mailbox, and what is due. -> whether there is a new one now, whoever
+        wrote it."""
+        letters: list[Letter] = yield Collect()
+        duties = [letter for letter in letters if letter.sender.startswith(DUTY)]
+        commands = [letter for letter in letters if not letter.sender.startswith(DUTY)]
+        run, collector = self.folded()
+        if not commands and not collector.due(run.machine, self.now_us):
+            return False
+        batch = self._batch(self._copy())
+        over = self._write_in(commands, batch)
+        for event in collector.due(batch.run.machine, self.now_us):
+            decided = batch.decide(None, event)
+            if decided is Full.FULL:
+                break
+            if not isinstance(decided, Decided):
+                raise Bug(f"run {run.head.run!r}: {self.me} proposed {event}, which was answered {decided}")
+        if not batch.recorded:
+            return False
+        _, payload = batch.entry(self.me, self.draw(b"nonce")[:NONCE_BYTES])
+        there = yield from self._append(batch.n, payload)
+        self._fold(there)
+        if there == payload:
+            yield from self._tidy([*over, *(duty for duty in duties if self.outdated(duty))])
+        return True
+
+    def would(self, cause: Cause, event: Event) -> Decided | Refusal | Any:
+        """What the fold as it is would answer."""
+        return self._batch(self._copy()).decide(cause, event)
+
+    def _batch(self, copy: Run) -> Batch:
+        head = copy.head
+        n = head.n + 1
+        at_us = head.at_us + max(0, self.now_us - self._read_us)
+        state = copy.state_digest() if n % STATE_DIGEST_EVERY == 0 else b""
+        return Batch(copy, at_us, chain_seed(head.digest, n), state)
+
+    def _copy(self) -> Run:
+        run, _ = self.folded()
+        saved = run.snapshot()
+        return Run.restore(self.kinds, run.head.run, saved.n, saved.root, saved.pages)
+
+    def _write_in(self, letters: list[Letter], batch: Batch) -> list[Letter]:
+        """-> those that are done with once the entry is written. A letter that came before the one its sender wrote
+        earlier waits, and so does what no longer fits."""
+        over: list[Letter] = []
+        for letter in letters:
+            decided = self._write_one(letter, batch)
+            if decided is Full.FULL:
+                break
+            if not (isinstance(decided, Refusal) and decided.code == "sequence_gap"):
+                over.append(letter)
+        return over
+
+    def _write_one(self, letter: Letter, batch: Batch) -> Any:
+        command = _command.read(letter.payload)
+        if isinstance(command, Refusal):
+            return command
+        event = self._events.read(command.event)
+        decided = event if isinstance(event, Refusal) else batch.decide(command.cause, event)
+        joins = not isinstance(event, Refusal) and event.joins
+        if isinstance(decided, Refusal) and not joins:
+            kept = batch.decide(command.cause, CommandRefused(decided))
+            return kept if kept is Full.FULL else decided
+        return decided
+
+    def _append(self, n: int, payload: bytes) -> Steps:
+        """-> the entry that is there now, ours or not."""
+        while True:
+            outcome = yield Append(n, payload)
+            if isinstance(outcome, Written):
+                return payload
+            if isinstance(outcome, Taken):
+                return outcome.payload
+            found = yield Read(n, 1)
+            if found:
+                return found[0]
+
+    def _tidy(self, letters: list[Letter]) -> Steps:
+        """We wrote the entry: what it consumed is discarded, and now and then a snapshot is kept. If we die before,
+        whoever writes the next entry finds the same letters, answered, and discards them."""
+        run, _ = self.folded()
+        newest: dict[str, int] = {}
+        for letter in letters:
+            newest[letter.sender] = max(letter.seq, newest.get(letter.sender, 0))
+        for sender, seq in newest.items():
+            yield Discard(sender, seq)
+        if run.head.n % self._snapshot_every == 0:
+            yield Save(run.snapshot())
+
+    def explain(self) -> Explanation:
+        run, collector = self.folded()
+        return collector.explain(run.machine, self.now_us)
+
+
+def letter(sender: str, seq: int, cause: Cause, event: Event) -> Letter:
+    return Letter(sender, seq, encode(Command(cause, Raw(encode(event)))))

@@ -1,0 +1,108 @@
+"""After the store has lost its memory: the ranks that are left begin the run anew, where it stood, in an empty one.
+
+Everything a store knew is gone, except what ranks remember: each knows the newest record it has adopted. A majority of
+the members of the newest record that anybody remembers may begin anew. Two such majorities have a member in common, so
+there cannot be two; whoever is in the minority cannot know what the others have decided meanwhile, waits for a while,
+and then ends and says so.
+
+The run goes on in a new *generation*, with a new journal: no member is in, and all who are there join again. What was
+decided after the newest record that the majority remembers is lost, like the steps that were taken on it; who took them
+is told to take over the others' model, because it joins. Tokens carry the generation, so that nothing from before is
+taken for something of now.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from quorate.core import peer as ops
+from quorate.core.codec import Reader, encode, said_s, us
+from quorate.core.errors import Refusal, Refused
+from quorate.core.members import Counter, MemberId
+from quorate.core.peer import Steps
+from quorate.core.ranks.part import Part, Stage
+
+CLAIM = "#"
+"""Behind a rank's key: where it says what it remembers."""
+PATIENCE = 2
+"""How many times ``dead_s`` a minority waits for others."""
+
+
+class Claim(msgspec.Struct, frozen=True, array_like=True, tag="rank-claim"):
+    """What a rank remembers of a run whose store was lost."""
+
+    rank: MemberId
+    generation: Counter
+    attempt: Counter
+    number: Counter
+    members: list[MemberId]
+
+
+_claim: Reader[Claim] = Reader(Claim, "claim")
+
+
+def begin_anew(part: Part) -> Steps:
+    """In an empty store. Returns when the run has begun there, by whomever; the rank has to join it. Raises Refused if
+    too few are there, or if somebody has begun another run under this name."""
+    part.stage = Stage.JOINING
+    part.incarnation = 0
+    crew = part.crew
+    members = crew.log[-1].members if crew.log else [rank.id for rank in crew.members()]
+    mine = Claim(part.peer.me, crew.config.generation, crew.attempt, crew.number, members)
+    began_us = part.peer.now_us
+    patience_us = PATIENCE * us(part.times.dead_s)
+    count = 0
+    while True:
+        count += 1
+        yield ops.Beat(part.peer.me + CLAIM, count, encode(mine))
+        snapshot, entries = yield ops.Load()
+        if entries or snapshot is not None:
+            yield from part.peer.load()
+            _check_successor(part, mine)
+            return
+        notes: list[bytes] = yield ops.Beats()
+        claims = _claims(notes, mine)
+        newest = max(claims, key=lambda claim: (claim.attempt, claim.number))
+        here = sorted({claim.rank for claim in claims} & set(newest.members), key=int)
+        needed = len(newest.members) // 2 + 1
+        if len(here) >= needed:
+            part.peer.created = _successor(part, newest)
+            yield from part.peer.load()
+            _check_successor(part, mine)
+            return
+        if part.peer.now_us - began_us > patience_us:
+            raise Refused(_too_few(newest, here, needed, patience_us))
+        yield ops.Watch(0, us(part.times.look_s))
+
+
+def _claims(notes: list[bytes], mine: Claim) -> list[Claim]:
+    """Of this generation. Its own is among them, also if the store should have lost it."""
+    read = [_claim.read(note) for note in notes]
+    others = [claim for claim in read if isinstance(claim, Claim) and claim.generation == mine.generation]
+    return [mine, *(claim for claim in others if claim.rank != mine.rank)]
+
+
+def _successor(part: Part, newest: Claim) -> Any:
+    run, _ = part.peer.folded()
+    went_on = {
+        "generation": newest.generation + 1, "began_attempt": newest.attempt, "began_number": newest.number,
+    }  # fmt: skip
+    return msgspec.structs.replace(part.peer.created, config=run.head.config | went_on)
+
+
+def _check_successor(part: Part, mine: Claim) -> None:
+    part.collector.decider = part.peer.me
+    found = part.crew.config.generation
+    if found != mine.generation + 1:
+        why = f"in the new store the run begins with generation {found}, and not with {mine.generation + 1}"
+        raise Refused(Refusal("store_lost", why, "choose another name for the run, or start every rank afresh"))
+
+
+def _too_few(newest: Claim, here: list[str], needed: int, patience_us: int) -> Refusal:
+    why = (
+        f"the store has lost its memory, and of the members of attempt {newest.attempt} ({', '.join(newest.members)}) "
+        f"only {', '.join(here) or 'nobody'} came within {said_s(patience_us)}; {needed} are needed to begin anew"
+    )
+    return Refusal("store_lost", why, "start the others, or start every rank afresh from the last checkpoint")

@@ -1,0 +1,56 @@
+"""Small parts of ``sdk.ranks``: what it is told is checked, and a stage that changes is told."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from quorate.core.errors import ConfigError
+from quorate.core.peer import Peer
+from quorate.core.ranks.part import Part, Stage
+from quorate.core.ranks.state import Config
+from quorate.core.ranks.times import Times
+
+
+class ToldPart(Part):
+    """Says when its stage changes."""
+
+    def __init__(self, peer: Peer, times: Times, learner: bool, address: str, tell: Callable[[str], None]) -> None:
+        self._tell = tell
+        self._stage = Stage.STOPPED
+        super().__init__(peer, times, learner, address)
+
+    @property
+    def stage(self) -> Stage:
+        return self._stage
+
+    @stage.setter
+    def stage(self, stage: Stage) -> None:
+        if stage is not self._stage:
+            self._stage = stage
+            self._tell(stage.value)
+
+
+def check_settings(rank: Any, drain_s: float, times: dict[str, float]) -> None:
+    if not isinstance(rank, int) or isinstance(rank, bool) or rank < 0:
+        raise ConfigError("rank", rank, "a whole number from 0 on")
+    if not 0 < drain_s < 1e9:
+        raise ConfigError("drain_s", drain_s, "more than 0 seconds")
+    known = [name for name in Times.__struct_fields__ if name != "dead_s"]
+    for name, value in times.items():
+        if name not in known:
+            raise ConfigError(name, value, f"no such setting; times are {', '.join(known)}")
+
+
+def check_rank(rank: int, config: Config) -> None:
+    if rank >= config.max_ranks:
+        fix = f"a number from 0 to {config.max_ranks - 1}, or a run with a larger max_ranks ({config.max_ranks})"
+        raise ConfigError("rank", rank, fix)
+
+
+def reason_of(error: BaseException | None) -> str:
+    """Why a rank leaves, for the journal."""
+    if error is None:
+        return "done"
+    text = f": {error}" if str(error) else ""
+    return f"failed with {type(error).__name__}{text}"[:256]

@@ -1,0 +1,29 @@
+"""One record per attempt: all who go on with it see the same, and are named in it."""
+
+from __future__ import annotations
+
+from quorate.core.codec import encode
+from quorate.core.ranks.part import Turn
+from quorate.sim.ranks.checkers.base import Checker, Life, Record
+
+
+class Records(Checker):
+    name = "records"
+
+    def __init__(self) -> None:
+        self._adopted: dict[int, bytes] = {}
+        self._attempts = 0
+
+    def began(self, process: str, life: Life, turn: Turn) -> None:
+        seen = encode((turn.number, turn.members, turn.before))
+        if self._adopted.setdefault(turn.attempt, seen) != seen:
+            self.fail(f"{process} adopts another record for attempt {turn.attempt - 1} than others did")
+        if life[0] not in turn.members or turn.members[turn.index] != life[0]:
+            self.fail(f"{process} begins attempt {turn.attempt} without being named in it")
+        if turn.attempt > self._attempts + 1:
+            self.fail(f"{process} begins attempt {turn.attempt}, and {self._attempts} are decided")
+
+    def decided(self, record: Record) -> None:
+        if record.attempt != self._attempts + 1:
+            self.fail(f"entry {record.n} decides attempt {record.attempt} after {self._attempts}")
+        self._attempts = record.attempt

@@ -1,0 +1,229 @@
+"""One rank as a simulated process: it trains and votes, and asks the store for one thing at a time.
+
+Between any two operations it may be killed, stopped or cut off. Any request or reply may be lost, and a request that
+was given up may still arrive, long after its sender has gone on or died.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from typing import Any
+
+import msgspec
+
+from quorate.core import peer as ops
+from quorate.core.errors import EntriesGone, Refused
+from quorate.core.journal import RunCreated
+from quorate.core.peer import Peer
+from quorate.core.ranks.part import Part, Stage, Turn
+from quorate.core.ranks.times import Times
+from quorate.core.run import Kinds
+from quorate.sim.ranks.checkers import Checkers
+from quorate.sim.ranks.store import Store
+from quorate.sim.world import MS, SECOND, World
+
+LOST = 0.01
+"""Of requests, of replies, and of requests that arrive too late: each."""
+SNAPSHOT_EVERY = 25
+
+
+class Rest(msgspec.Struct, frozen=True):
+    """The training itself: nothing is asked of the store meanwhile."""
+
+    us: int
+
+
+class SimRank:
+    def __init__(
+        self, world: World, store: Store, rank: int, life: int, kinds: Kinds, created: RunCreated, times: Times,
+        checkers: Checkers,
+    ) -> None:  # fmt: skip
+        self.world = world
+        self.name = f"{rank}/{life}"
+        self.rank = str(rank)
+        self.alive = True
+        self.ended = ""
+        self.cut_off = False
+        self.slow = 1
+        self.leaving = False
+        self.attempt = 0
+        self.die_after: int | None = None
+        self._paused_us = 0
+        self._skew_us = world.between(0, 10**12)
+        self._store = store
+        self._times = times
+        self._checkers = checkers
+        learner = world.chance(0.2)
+        self.weather = LOST
+        self.peer = Peer(self.rank, world.rng.randbytes(16), kinds, created, SNAPSHOT_EVERY)
+        self.part = Part(self.peer, times, learner=learner)
+        self._script: Generator[Any, Any, None] = self._train()
+        self._reached_us = world.now_us
+        self._beats = 0
+        world.note(self.name, lambda: "starts")
+        self._go_on(None)
+        self._beat()
+
+    # -- what it does -----------------------------------------------------------------------------------------------
+
+    def _train(self) -> Generator[Any, Any, None]:
+        turn: Turn = yield from self.part.join()
+        while True:
+            if turn.index < 0:
+                yield Rest(self.world.between(50 * MS, 800 * MS))
+                turn = yield from self.part.ready()
+                continue
+            life = (self.rank, self.part.incarnation)
+            self._checkers.began(self.name, life, turn)
+            self.attempt = turn.attempt
+            self.part.stage = Stage.TRAINING
+            if turn.attempt % 4 == 0:
+                yield from self._duty(turn.attempt)
+            yield Rest(self.world.between(5 * MS, 120 * MS) * self.slow)
+            ok = self.world.chance(0.93)
+            self._checkers.voted(self.name, life, turn.attempt, ok)
+            self._say(f"votes {ok} on attempt {turn.attempt}")
+            turn = yield from self.part.vote(ok)
+            if self.leaving:
+                yield from self.part.leave("enough")
+                return
+
+    def _say(self, text: str) -> None:
+        self.world.note(self.name, lambda: text)
+
+    def _duty(self, attempt: int) -> Generator[Any, Any, None]:
+        try:
+            value = yield from self.part.once("group", lambda: self.name.encode())
+        except Refused as error:
+            if error.code != "stale_token":
+                raise
+        else:
+            self._checkers.delivered(self.name, attempt, value)
+
+    # -- between it and the store -----------------------------------------------------------------------------------
+
+    def now_us(self) -> int:
+        """Its own clock: hours away from the others', and as fast."""
+        return self.world.now_us + self._skew_us
+
+    def _go_on(self, result: Any) -> None:
+        if not self.alive:
+            return
+        if self._paused_us > self.world.now_us:
+            self.world.after(self._paused_us - self.world.now_us, self._go_on, result)
+            return
+        if self.die_after is not None:
+            self.die_after -= 1
+            if self.die_after < 0:
+                self.kill("between two operations")
+                return
+        self.peer.now_us = self.now_us()
+        try:
+            gone = isinstance(result, EntriesGone)
+            op = self._script.throw(result) if gone else self._script.send(result)
+        except Refused as error:
+            self._end(error.code)
+            return
+        except StopIteration:
+            self._end("done")
+            return
+        if isinstance(op, Rest):
+            self.world.after(op.us, self._go_on, None)
+        else:
+            self._ask(op)
+
+    def _ask(self, op: ops.Op) -> None:
+        self.world.note(self.name, lambda: f"asks {op}"[:100])
+        if self.world.chance(3 * self.weather):
+            self._lose(op)
+        else:
+            self.world.after(self._under_way_us(), self._reaches, op, self.world.now_us)
+
+    def _under_way_us(self) -> int:
+        return int(100 + 1_900 * self.world.rng.random()) * self.slow
+
+    def _lose(self, op: ops.Op) -> None:
+        """The request, or only the reply; or the request is late, and its sender no longer waits for it."""
+        how = self.world.rng.choice(("request", "reply", "late"))
+        self.world.note(self.name, lambda: f"is not answered: {how} lost")
+        if how != "request" and not isinstance(op, ops.Watch):
+            late_us = self.world.between(0, 2 * SECOND) if how == "late" else self._under_way_us()
+            self.world.after(late_us, self._store.do, op, _nothing)
+        self._fails(op, self.world.now_us)
+
+    def _reaches(self, op: ops.Op, asked_us: int) -> None:
+        """A store that is out of reach answers nothing: what was asked is asked again, unless it may have happened."""
+        if self.cut_off:
+            self._fails(op, asked_us)
+            return
+        self._store.do(op, lambda result: self.world.after(self._under_way_us(), self._replied, op, asked_us, result))
+
+    def _replied(self, op: ops.Op, asked_us: int, result: Any) -> None:
+        if self.cut_off:
+            self._fails(op, asked_us)
+            return
+        self._reached_us = self.world.now_us
+        self._go_on(result)
+
+    def _fails(self, op: ops.Op, asked_us: int) -> None:
+        if not self.alive:
+            return
+        if self.world.now_us - self._reached_us > self._times.stop_s * 1e6:
+            self._end("cut off from the store")
+            return
+        left_us = asked_us + round(self._times.op_s * 1e6) - self.world.now_us
+        if isinstance(op, ops.Append):
+            self.world.after(left_us, self._go_on, ops.Unclear())
+        else:
+            self.world.after(left_us, self._ask_again, op)
+
+    def _ask_again(self, op: ops.Op) -> None:
+        if self.alive:
+            self._ask(op)
+
+    # -- its pulse, on a connection of its own ----------------------------------------------------------------------
+
+    def _beat(self) -> None:
+        """Beats and looks at the others' beats, whatever the training does; not while the process is stopped."""
+        if not self.alive:
+            return
+        self.world.after(round(self._times.look_s * 1e6), self._beat)
+        if self._paused_us > self.world.now_us or self.cut_off or self.peer.run is None:
+            return
+        self._beats += 1
+        if self.part.incarnation:
+            beat = self.part.beat(self._beats)
+            self.world.after(self._under_way_us(), self._store.do, beat, _nothing)
+        self.world.after(self._under_way_us(), self._look)
+
+    def _look(self) -> None:
+        if self.alive and not self.cut_off and self._paused_us <= self.world.now_us:
+            at_us = self.now_us()
+            self._store.do(ops.Beats(), lambda notes: self.world.after(self._under_way_us(), self._seen, notes, at_us))
+
+    def _seen(self, notes: list[bytes], at_us: int) -> None:
+        if self.alive and self.peer.run is not None and self._paused_us <= self.world.now_us:
+            self._reached_us = max(self._reached_us, self.world.now_us)
+            self.peer.observe(notes, at_us)
+            self.part.collector.watched(at_us)
+
+    # -- faults -----------------------------------------------------------------------------------------------------
+
+    def kill(self, why: str) -> None:
+        self.world.note(self.name, lambda: f"is killed {why}")
+        self.alive = False
+
+    def pause(self, us: int) -> None:
+        self._paused_us = self.world.now_us + us
+
+    def _end(self, why: str) -> None:
+        self.world.note(self.name, lambda: f"ends: {why}")
+        self.ended = why
+        self.alive = False
+
+    def about_to_decide(self) -> bool:
+        return self.alive and self.part.stage is Stage.CONSENSUS
+
+
+def _nothing(_result: Any) -> None:
+    pass

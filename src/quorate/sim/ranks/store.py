@@ -1,0 +1,141 @@
+"""The only thing ranks share, and all that can go wrong with it: it is slow, it loses replies, it is out of reach.
+
+Every operation happens at one instant. What varies is how long the request is under way before that, how long the reply
+is after it, and whether either arrives. Entries that a snapshot covers are deleted; notes, which need not be durable,
+may be lost.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from quorate.core import peer as ops
+from quorate.core.errors import Bug, EntriesGone
+from quorate.core.snapshot import Snapshot
+from quorate.sim.world import World
+
+Reply = Callable[[Any], None]
+READ_LIMIT = 8
+
+
+class Store:
+    def __init__(self, world: World, run: str, durable: Callable[[int, bytes], None]) -> None:
+        self.last = 0
+        self.operations = 0
+        self.compactions = 0
+        self._run = run
+        self._world = world
+        self._durable = durable
+        self._entries: dict[int, bytes] = {}
+        self._floor = 0
+        """Entries up to here are deleted."""
+        self._snapshot: Snapshot | None = None
+        self._notes: dict[str, tuple[int, bytes]] = {}
+        self._tallies: dict[int, int] = {}
+        self._letters: dict[tuple[str, int], ops.Letter] = {}
+        self._discarded: dict[str, int] = {}
+        self._watching: list[tuple[int, Reply]] = []
+        self._how: dict[type[Any], Callable[[Any], Any]] = {
+            ops.Load: self._load, ops.Read: self._read, ops.Append: self._append, ops.Save: self._save,
+            ops.Beat: self._beat, ops.Beats: self._beats, ops.Tally: self._tally,
+            ops.Post: self._post, ops.Collect: self._collect, ops.Discard: self._discard,
+        }  # fmt: skip
+
+    def do(self, op: ops.Op, reply: Reply) -> None:
+        """Now. A watch replies when there is something, or when its time is over; EntriesGone is a reply too."""
+        self.operations += 1
+        if isinstance(op, ops.Watch):
+            self._watch(op.after, op.timeout_us, reply)
+            return
+        try:
+            result = self._how[type(op)](op)
+        except EntriesGone as gone:
+            result = gone
+        reply(result)
+
+    def forget_notes(self) -> None:
+        self._notes.clear()
+        self._tallies.clear()
+
+    # -- journal ----------------------------------------------------------------------------------------------------
+
+    def _load(self, _op: ops.Load) -> tuple[Snapshot | None, list[bytes]]:
+        return self._snapshot, [self._entries[n] for n in range(self._floor + 1, self.last + 1)]
+
+    def _read(self, op: ops.Read) -> list[bytes]:
+        self._check_there(op.first)
+        return [self._entries[n] for n in range(op.first, min(op.first + READ_LIMIT, self.last + 1))]
+
+    def _check_there(self, n: int) -> None:
+        if n <= self._floor:
+            raise EntriesGone(self._run, n, self._floor + 1)
+
+    def _append(self, op: ops.Append) -> ops.Written | ops.Taken:
+        self._check_there(op.n)
+        if op.n <= self.last:
+            return ops.Taken(self._entries[op.n])
+        if op.n != self.last + 1:
+            raise Bug(f"entry {op.n} cannot follow entry {self.last}")
+        self._entries[op.n] = op.payload
+        self.last = op.n
+        self._durable(op.n, op.payload)
+        watching, self._watching = self._watching, []
+        for after, reply in watching:
+            if after < op.n:
+                reply(op.n)
+            else:
+                self._watching.append((after, reply))
+        return ops.Written()
+
+    def _watch(self, after: int, timeout_us: int, reply: Reply) -> None:
+        if self.last > after:
+            reply(self.last)
+            return
+        waiting = (after, reply)
+        self._watching.append(waiting)
+        self._world.after(timeout_us, self._over, waiting)
+
+    def _over(self, waiting: tuple[int, Reply]) -> None:
+        if waiting in self._watching:
+            self._watching.remove(waiting)
+            waiting[1](self.last)
+
+    def _save(self, op: ops.Save) -> None:
+        if self._snapshot is not None and op.snapshot.n <= self._snapshot.n:
+            return
+        self.compactions += 1
+        self._snapshot = op.snapshot
+        for n in range(self._floor + 1, op.snapshot.n + 1):
+            del self._entries[n]
+        self._floor = op.snapshot.n
+
+    # -- notes ------------------------------------------------------------------------------------------------------
+
+    def _beat(self, op: ops.Beat) -> None:
+        if op.seq >= self._notes.get(op.key, (0, b""))[0]:
+            self._notes[op.key] = (op.seq, op.note)
+
+    def _beats(self, _op: ops.Beats) -> list[bytes]:
+        return [note for _, note in self._notes.values()]
+
+    def _tally(self, op: ops.Tally) -> int:
+        self._tallies[op.turn] = self._tallies.get(op.turn, 0) + 1
+        return self._tallies[op.turn]
+
+    # -- letters ----------------------------------------------------------------------------------------------------
+
+    def _post(self, op: ops.Post) -> bool:
+        slot = (op.letter.sender, op.letter.seq)
+        if slot in self._letters or op.letter.seq <= self._discarded.get(op.letter.sender, 0):
+            return False
+        self._letters[slot] = op.letter
+        return True
+
+    def _collect(self, _op: ops.Collect) -> list[ops.Letter]:
+        return [self._letters[slot] for slot in sorted(self._letters)]
+
+    def _discard(self, op: ops.Discard) -> None:
+        self._discarded[op.sender] = max(op.upto, self._discarded.get(op.sender, 0))
+        for slot in [slot for slot in self._letters if slot[0] == op.sender and slot[1] <= op.upto]:
+            del self._letters[slot]

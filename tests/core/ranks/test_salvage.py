@@ -1,0 +1,145 @@
+"""A store that has lost its memory: a majority begins anew where the run stood, a minority ends and says so."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from tests.core.ranks.deck import RUN, Boat, Sailor
+
+from quorate.core.errors import ConfigError, Refused
+from quorate.core.journal import RunCreated
+from quorate.core.kinds import PEERLESS
+from quorate.core.peer import Steps
+from quorate.core.ranks.salvage import begin_anew
+from quorate.core.run import Run
+from quorate.sim.ranks.store import Store
+
+
+def lose_store(boat: Boat) -> None:
+    boat.entries = []
+    boat.store = Store(boat.world, RUN, lambda _n, payload: boat.entries.append(payload))
+
+
+def come_back(sailor: Sailor) -> Steps:
+    yield from begin_anew(sailor.part)
+    return (yield from sailor.part.join())
+
+
+def back_together(boat: Boat, sailors: list[Sailor]) -> None:
+    for sailor in sailors:
+        sailor.go(come_back(sailor))
+    boat.until(lambda: not any(sailor.busy for sailor in sailors))
+
+
+def test_a_majority_goes_on_where_the_run_stood() -> None:
+    boat = Boat()
+    sailors = boat.board(0, 1, 2)
+    for _ in range(5):
+        turns = boat.all_vote(*sailors)
+    before = turns[0]
+    lose_store(boat)
+    back_together(boat, sailors[:2])
+    after = sailors[0].turn
+    assert (after.generation, after.number, after.joined) == (1, before.number, True)
+    assert after.attempt > before.attempt - 1
+    assert after.token() > before.token()
+    turns = boat.all_vote(*sailors[:2])
+    assert turns[0].number == before.number + 1
+
+
+def test_all_of_them_meet_again_in_one_journal() -> None:
+    boat = Boat()
+    sailors = boat.board(0, 1, 2, 3)
+    boat.all_vote(*sailors)
+    lose_store(boat)
+    back_together(boat, sailors)
+    boat.sail(lambda: {tuple(sailor.turn.members) for sailor in sailors if not sailor.busy} == {("0", "1", "2", "3")})
+    assert {sailor.part.crew.config.generation for sailor in sailors} == {1}
+
+
+def test_what_only_a_minority_remembers_is_lost_and_its_rank_takes_over_the_model() -> None:
+    boat = Boat()
+    ahead, *others = sailors = boat.board(0, 1, 2)
+    boat.all_vote(*sailors)
+    for sailor in others:
+        sailor.go(sailor.part.vote(True))
+    boat.pass_s(0.01)
+    for sailor in others:
+        sailor.frozen = True
+    ahead.go(ahead.part.vote(True))
+    boat.until(lambda: not ahead.busy)
+    remembered = others[0].part.crew.number
+    assert ahead.turn.number == remembered + 1
+    lose_store(boat)
+    for sailor in others:
+        sailor.frozen, sailor.busy = False, False
+    back_together(boat, others)
+    assert {sailor.turn.number for sailor in others} == {remembered}
+    ahead.go(come_back(ahead))
+    boat.sail(lambda: not ahead.busy)
+    assert ahead.turn.joined
+    assert ahead.turn.donors == ["1", "2"]
+
+
+def test_a_minority_waits_and_then_ends_saying_who_is_missing() -> None:
+    boat = Boat()
+    sailors = boat.board(0, 1, 2, 3)
+    boat.all_vote(*sailors)
+    lose_store(boat)
+    back_together(boat, sailors[:2])
+    for sailor in sailors[:2]:
+        assert isinstance(sailor.error, Refused)
+        assert sailor.error.code == "store_lost"
+        assert "only 0, 1 came" in str(sailor.error)
+        assert "3 are needed" in str(sailor.error)
+    assert boat.entries == []
+
+
+def test_those_who_come_later_make_the_majority() -> None:
+    boat = Boat()
+    sailors = boat.board(0, 1, 2)
+    boat.all_vote(*sailors)
+    lose_store(boat)
+    sailors[0].go(come_back(sailors[0]))
+    boat.pass_s(1.0)
+    assert boat.entries == []
+    sailors[2].go(come_back(sailors[2]))
+    boat.until(lambda: not sailors[0].busy and not sailors[2].busy)
+    assert sailors[0].turn.generation == 1
+
+
+def test_the_newest_record_counts_and_not_the_first_that_is_told() -> None:
+    """Rank 2 slept through some attempts and remembers older members: its majority is nobody's."""
+    boat = Boat()
+    sailors = boat.board(0, 1, 2)
+    boat.all_vote(*sailors)
+    sailors[2].frozen = True
+    for sailor in sailors[:2]:
+        sailor.go(sailor.part.vote(True))
+    boat.until(lambda: not sailors[0].busy and not sailors[1].busy)
+    assert sailors[0].turn.members == ["0", "1"]
+    lose_store(boat)
+    sailors[2].frozen = False
+    sailors[2].busy = False
+    newest = sailors[0].part.crew.attempt
+    back_together(boat, [sailors[0], sailors[2]])
+    assert isinstance(sailors[0].error, Refused)
+    back_together(boat, sailors[:2])
+    assert sailors[0].part.crew.config.began_attempt == newest
+
+
+def test_another_run_under_the_name_is_not_mistaken_for_this_one() -> None:
+    boat = Boat()
+    sailors = boat.board(0, 1)
+    boat.all_vote(*sailors)
+    lose_store(boat)
+    boat.board(5)
+    back_together(boat, sailors)
+    assert all(isinstance(sailor.error, Refused) and sailor.error.code == "store_lost" for sailor in sailors)
+
+
+@pytest.mark.parametrize("config", [{"began_attempt": 3}, {"began_number": 3}])
+def test_a_first_generation_cannot_begin_in_the_middle(config: dict[str, Any]) -> None:
+    with pytest.raises(ConfigError, match="first generation"):
+        Run.create(PEERLESS, RunCreated(RUN, "ranks", 1, config, seeding="chain"))

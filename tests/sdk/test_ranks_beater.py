@@ -1,0 +1,126 @@
+"""The beater alone: what it goes on from, what it notices, and when it does not beat."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+
+from tests.sdk.live import wait_for
+
+from quorate.core.errors import JournalBusy
+from quorate.ports import Beat, Pulse
+from quorate.sdk.beater import Beater, Task, is_stopped
+from quorate.stores import MemoryPulse
+
+TASK = Task("memory://", "demo", "3", beat_s=0.001, look_s=0.001, dead_s=60.0, op_s=1.0)
+
+
+def turn(beater: Beater, times: int = 1) -> None:
+    for _ in range(times):
+        time.sleep(0.002)
+        beater.turn()
+
+
+def test_one_that_replaces_another_goes_on_from_its_number() -> None:
+    pulse = MemoryPulse()
+    first = Beater(TASK, lambda: pulse, os.getpid())
+    first.be(2)
+    turn(first, 5)
+    before = pulse.beats("demo")["3"].seq
+    assert before == (2 << 32) + 5
+    second = Beater(TASK, lambda: pulse, os.getpid())
+    second.be(2)
+    turn(second)
+    assert pulse.beats("demo")["3"].seq == before + 1
+
+
+def test_a_new_life_does_not_go_on_from_the_old_ones_number() -> None:
+    pulse = MemoryPulse()
+    beater = Beater(TASK, lambda: pulse, os.getpid())
+    beater.be(1)
+    turn(beater, 5)
+    beater.be(2)
+    turn(beater)
+    assert pulse.beats("demo")["3"].seq == (2 << 32) + 1
+
+
+def test_nobody_beats_for_a_life_that_has_not_begun() -> None:
+    pulse = MemoryPulse()
+    beater = Beater(TASK, lambda: pulse, os.getpid())
+    turn(beater, 3)
+    assert pulse.beats("demo") == {}
+    assert beater.sight().looks == 3
+
+
+def test_a_stopped_training_is_not_beaten_for() -> None:
+    with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as training:
+        try:
+            training.send_signal(signal.SIGSTOP)
+            wait_for(lambda: is_stopped(training.pid), "it is stopped")
+            pulse = MemoryPulse()
+            beater = Beater(TASK, lambda: pulse, training.pid)
+            beater.be(1)
+            turn(beater, 3)
+            assert pulse.beats("demo") == {}
+            assert beater.sight().trouble == ""
+            training.send_signal(signal.SIGCONT)
+            wait_for(lambda: not is_stopped(training.pid), "it goes on")
+            turn(beater)
+            assert pulse.beats("demo").keys() == {"3"}
+        finally:
+            training.kill()
+
+
+def test_trouble_with_beats_lasts_until_a_beat_arrives_though_looks_succeed() -> None:
+    class Deaf(MemoryPulse):
+        hears = False
+
+        def beat(self, run: str, key: str, beat: Beat) -> None:
+            if not self.hears:
+                raise JournalBusy("held")
+            super().beat(run, key, beat)
+
+    pulse = Deaf()
+    beater = Beater(TASK, lambda: pulse, os.getpid())
+    beater.be(1)
+    turn(beater)
+    first = beater.sight()
+    turn(beater, 3)
+    later = beater.sight()
+    assert (later.trouble, later.looks) == ("held", 4)
+    assert later.failing_us == first.failing_us > 0
+    pulse.hears = True
+    turn(beater)
+    assert (beater.sight().trouble, beater.sight().failing_us) == ("", 0)
+
+
+def test_a_store_that_is_not_there_yet_is_tried_again() -> None:
+    pulse = MemoryPulse()
+    tries: list[int] = []
+
+    def opens() -> Pulse:
+        tries.append(1)
+        if len(tries) < 3:
+            raise JournalBusy("nobody answers")
+        return pulse
+
+    beater = Beater(TASK, opens, os.getpid())
+    turn(beater)
+    assert beater.sight().trouble == "nobody answers"
+    assert beater.sight().looks == 0
+    turn(beater, 2)
+    assert (beater.sight().trouble, beater.sight().looks) == ("", 1)
+
+
+def test_after_a_gap_it_says_since_when_it_has_looked_without_one() -> None:
+    pulse = MemoryPulse()
+    brief = Task("memory://", "demo", "3", beat_s=0.001, look_s=0.001, dead_s=0.02, op_s=1.0)
+    beater = Beater(brief, lambda: pulse, os.getpid())
+    turn(beater, 2)
+    before = beater.sight().steady_us
+    time.sleep(0.05)
+    beater.turn()
+    assert beater.sight().steady_us == beater.sight().looked_us > before

@@ -1,0 +1,153 @@
+"""The shell under a rank when its store fails, and the run seen from outside: without joining, and after compaction."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from quorate.core import peer as ops
+from quorate.core.errors import EntriesGone, JournalBroken, JournalBusy, OutcomeUnknown, Refused
+from quorate.core.journal import RunCreated
+from quorate.core.kinds import PEERLESS
+from quorate.core.peer import SNAPSHOT_EVERY, Peer, Steps
+from quorate.core.ranks.part import Part
+from quorate.core.ranks.state import REMEMBERED
+from quorate.core.ranks.times import derive
+from quorate.hosts.onlooker import Onlooker, UnknownRun
+from quorate.hosts.peerless import OutOfReach, Peerless, Shared
+from quorate.stores import MemoryJournal, MemoryMailbox, MemoryPulse
+
+TIMES = derive(0.6, look_s=0.01)
+
+
+class Lone:
+    """One rank on a store in memory."""
+
+    def __init__(self) -> None:
+        self.shared = Shared(MemoryJournal(), MemoryPulse(), MemoryMailbox())
+        self.host = Peerless(self.shared, "demo", TIMES)
+        created = RunCreated("demo", "ranks", PEERLESS.newest("ranks").rules, {"t_dead_s": 0.6}, seeding="chain")
+        self.peer = Peer("0", bytes(32), PEERLESS, created)
+        self.part = Part(self.peer, TIMES)
+
+    def join(self) -> None:
+        self.host.drive(self.peer, self.part.join())
+
+    def go_on(self, attempts: int) -> None:
+        for _ in range(attempts):
+            self.host.drive(self.peer, self.part.vote(True))
+
+    def look(self) -> Onlooker:
+        return Onlooker(self.shared, "demo", "memory")
+
+
+class Failing:
+    """A port that fails as often as it is told to, and then does what it should."""
+
+    def __init__(self, port: Any, errors: list[Exception]) -> None:
+        self._port = port
+        self.errors = errors
+
+    def __getattr__(self, name: str) -> Callable[..., Any]:
+        if self.errors:
+            raise self.errors.pop(0)
+        method: Callable[..., Any] = getattr(self._port, name)
+        return method
+
+
+def ask(op: ops.Op) -> Steps:
+    return (yield op)
+
+
+def test_what_may_pass_is_tried_again() -> None:
+    lone = Lone()
+    lone.shared.pulse = Failing(lone.shared.pulse, [JournalBusy("held"), OutcomeUnknown("no answer")])
+    assert lone.host.drive(lone.peer, ask(ops.Tally(1))) == 1
+
+
+def test_what_is_broken_for_good_ends_it_at_once_with_a_fix() -> None:
+    lone = Lone()
+    lone.shared.pulse = Failing(lone.shared.pulse, [JournalBroken("another store answers")] * 2)
+    with pytest.raises(OutOfReach, match=r"another store answers; see to the store") as caught:
+        lone.host.drive(lone.peer, ask(ops.Tally(1)))
+    assert caught.value.code == "journal_broken"
+    assert len(lone.shared.pulse.errors) == 1
+
+
+def test_an_append_whose_outcome_is_unknown_is_never_repeated_blindly() -> None:
+    lone = Lone()
+    lone.shared.journal = Failing(lone.shared.journal, [OutcomeUnknown("no answer")])
+    assert lone.host.drive(lone.peer, ask(ops.Append(1, b"x"))) == ops.Unclear()
+
+
+def test_entries_that_are_gone_are_told_to_whoever_reads_them() -> None:
+    def steps() -> Steps:
+        try:
+            yield ops.Read(1)
+        except EntriesGone as gone:
+            return gone.available
+
+    lone = Lone()
+    lone.shared.journal = Failing(lone.shared.journal, [EntriesGone("demo", 1, 7)])
+    assert lone.host.drive(lone.peer, steps()) == 7
+
+
+def test_a_store_that_stays_silent_ends_it_before_it_is_given_up() -> None:
+    lone = Lone()
+    lone.shared.pulse = Failing(lone.shared.pulse, [JournalBusy("held")] * 10_000)
+    with pytest.raises(OutOfReach, match=r"no word from the store for 0\.[45].*gives? this rank up after 0\.6 s"):
+        lone.host.drive(lone.peer, ask(ops.Tally(1)))
+
+
+def test_a_run_that_is_not_there_is_not_made_by_looking() -> None:
+    lone = Lone()
+    with pytest.raises(UnknownRun, match="no run 'demo' in memory"):
+        lone.look()
+    assert lone.shared.journal.last("demo") == 0
+
+
+def test_the_log_goes_on_after_compaction() -> None:
+    lone = Lone()
+    lone.join()
+    lone.go_on(SNAPSHOT_EVERY + 5)
+    seen = lone.look()
+    attempts = [line.decision.attempt for line in seen.lines]
+    assert attempts == list(range(attempts[0], lone.part.crew.attempt + 1))
+    assert len(attempts) >= REMEMBERED
+    assert seen.crew.number == lone.part.crew.number
+
+
+def test_stopping_wins_against_a_record_that_came_first() -> None:
+    lone = Lone()
+    lone.join()
+    looker = lone.look()
+    lone.go_on(3)
+    entry = looker.stop("enough")
+    assert entry == lone.shared.journal.last("demo")
+    with pytest.raises(Refused, match="the run is over: enough"):
+        lone.go_on(1)
+    with pytest.raises(Refused, match="run_closed"):
+        lone.look().stop("again")
+
+
+def test_whether_a_rank_beats_is_seen_by_looking_twice() -> None:
+    lone = Lone()
+    lone.join()
+    (shown,) = lone.look().watch(0.1)["ranks"]
+    assert (shown["state"], shown["beating"]) == ("Member", False)
+    assert shown["beat_age_s"] >= 0.1
+    looker, count = lone.look(), 0
+    beats = lone.shared.pulse.beats
+
+    def beat_and_look(run: str) -> Any:
+        nonlocal count
+        count += 1
+        lone.host.carry_out(lone.part.beat(count))
+        return beats(run)
+
+    lone.shared.pulse.beats = beat_and_look  # type: ignore[method-assign]
+    (shown,) = looker.watch(5.0)["ranks"]
+    assert shown["beating"]
+    assert shown["beat_age_s"] < 0.1

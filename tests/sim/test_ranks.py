@@ -1,0 +1,88 @@
+"""Lives of ranks: they hold every promise, are repeatable, and meet every sort of trouble."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from hashlib import blake2b
+
+import pytest
+from typer.testing import CliRunner
+
+from quorate.cli import app
+from quorate.core.peer import Peer
+from quorate.sim.ranks import Life, live
+
+SEEDS = 500 if os.environ.get("QUORATE_SOAK") else 12
+CODE = """
+import sys
+from hashlib import blake2b
+from quorate.sim.ranks import live
+print(blake2b("\\n".join(live(int(sys.argv[1]), record=True).transcript).encode()).hexdigest())
+"""
+runner = CliRunner()
+
+
+def transcript_digest(seed: int) -> str:
+    return blake2b("\n".join(live(seed, record=True).transcript).encode()).hexdigest()
+
+
+def elsewhere(seed: int, hash_seed: str) -> str:
+    environment = {**os.environ, "PYTHONHASHSEED": hash_seed}
+    run = subprocess.run([sys.executable, "-c", CODE, str(seed)], env=environment, capture_output=True, check=True)
+    return run.stdout.decode().strip()
+
+
+@pytest.mark.parametrize("seed", range(2001, 2001 + SEEDS))
+def test_a_life_of_ranks_keeps_every_promise(seed: int) -> None:
+    outcome = live(seed)
+    assert outcome.violation == ""
+    assert outcome.released > 20
+
+
+def test_the_same_seed_is_the_same_life_in_every_process() -> None:
+    here = transcript_digest(7)
+    assert [elsewhere(7, "1"), elsewhere(7, "2")] == [here, here]
+    assert transcript_digest(8) != here
+
+
+def test_a_transcript_does_not_change_what_happens() -> None:
+    silent, told = live(5), live(5, record=True)
+    assert (silent.events, silent.entries, silent.released) == (told.events, told.entries, told.released)
+    assert silent.transcript == []
+
+
+def test_lives_of_ranks_meet_every_sort_of_trouble() -> None:
+    """The simulator must not become gentle unnoticed."""
+    lives = [Life(seed, record=True) for seed in range(1, 31)]
+    lines = [line for life in lives for line in life.live().transcript]
+    for trouble in (
+        "is killed between two operations", "is killed at once", "with all the others", "cut off from the store",
+        "ends: superseded", "request lost", "reply lost", "late lost", "_pause", "_slow", "_newcomer", "_twin",
+        "_forget_notes", "_storm", "for good", "ends: done",
+        "votes False", "asks Load", "asks Save", "Letter(sender='duty/group'",
+    ):  # fmt: skip
+        assert any(trouble in line for line in lines), trouble
+    assert sum(life.store.compactions for life in lives) > 60
+
+
+def test_a_rank_reads_the_journal_anew_where_entries_are_gone(monkeypatch: pytest.MonkeyPatch) -> None:
+    loads: list[bool] = []
+    whole = Peer.load
+
+    def counted(self: Peer) -> object:
+        loads.append(self.run is not None)
+        return whole(self)
+
+    monkeypatch.setattr(Peer, "load", counted)
+    assert [live(seed).violation for seed in range(1, 13)] == [""] * 12
+    assert sum(loads) >= 3
+
+
+def test_the_command_names_the_kind_when_a_life_of_ranks_fails(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Peer, "propose", lambda _self: iter(()))
+    result = runner.invoke(app, ["sim", "ranks", "--seeds", "1..2", "--jobs", "1"])
+    assert result.exit_code == 1
+    assert "progress:" in result.output
+    assert "replay it alone: quorate sim ranks --seeds 1 --transcript life-1.txt" in result.output

@@ -1,0 +1,178 @@
+"""Every checker of ranks can fail: a bug is planted, and some seed finds it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+import pytest
+
+from quorate.core import peer as ops
+from quorate.core.machine import Event
+from quorate.core.peer import Peer
+from quorate.core.ranks.collect import Arrival, Collector
+from quorate.core.ranks.events import AttemptDecided
+from quorate.core.ranks.machine import Ranks
+from quorate.core.ranks.part import Part, Turn
+from quorate.core.ranks.state import Crew, Rank
+from quorate.core.ranks.table import RUN
+from quorate.sim.ranks import live
+from quorate.sim.ranks.store import Store
+
+SEEDS = range(1, 200)
+
+
+def found_by(checker: str) -> str:
+    """What the first seed that breaks this promise says. Other promises may break too; this one must."""
+    for seed in SEEDS:
+        outcome = live(seed)
+        if outcome.violation.startswith(f"{checker}:"):
+            return outcome.violation
+    pytest.fail(f"{len(SEEDS)} lives with a planted bug, and {checker} noticed nothing")
+
+
+def drop_check(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The fold would refuse such a record: take that guard away as well."""
+    moves = RUN._moves[AttemptDecided]
+    for state, move in list(moves.items()):
+        if move.refuse is None:
+            monkeypatch.setitem(moves, state, msgspec.structs.replace(move, check=None))
+
+
+def test_a_rank_that_goes_on_with_another_record_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    whole = Part._turn
+
+    def as_things_are(self: Part, joined: bool) -> Turn:
+        """Not as the record says: whoever left since is missing, whoever superseded another as well."""
+        turn = whole(self, joined)
+        names = [rank.id for rank in self.crew.members()]
+        index = names.index(self.peer.me) if self.peer.me in names else -1
+        return msgspec.structs.replace(turn, members=names, index=index)
+
+    monkeypatch.setattr(Part, "_turn", as_things_are)
+    assert "another record" in found_by("records")
+
+
+def test_a_store_that_elects_nobody_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """``set`` in place of set-if-absent: every proposer is told that it has won."""
+    whole = Store._append
+
+    def obliging(self: Store, op: ops.Append) -> Any:
+        whole(self, op)
+        return ops.Written()
+
+    monkeypatch.setattr(Store, "_append", obliging)
+    found_by("records")
+
+
+def test_a_record_without_the_last_to_come_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    whole = Collector.due
+
+    def hasty(self: Collector, machine: Ranks, now_us: int) -> list[Event]:
+        missing = [rank for rank in machine.crew.members() if rank.seat not in self._arrivals]
+        if len(missing) == 1 and self._arrivals:
+            self._arrivals[missing[0].seat] = Arrival(True, now_us)
+        return whole(self, machine, now_us)
+
+    monkeypatch.setattr(Collector, "due", hasty)
+    assert "has not arrived" in found_by("early")
+
+
+def test_a_record_that_forgets_a_member_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    whole = Collector.due
+
+    def forgetful(self: Collector, machine: Ranks, now_us: int) -> list[Event]:
+        return [msgspec.structs.replace(event, gone=[]) for event in whole(self, machine, now_us)]
+
+    monkeypatch.setattr(Collector, "due", forgetful)
+    drop_check(monkeypatch)
+    assert "says nothing of seats" in found_by("early")
+
+
+def test_going_on_with_too_few_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    whole = Collector.due
+
+    def few(self: Collector, machine: Ranks, now_us: int) -> list[Event]:
+        with monkeypatch.context() as patch:
+            patch.setattr(Crew, "needed", lambda _self: 1)
+            return whole(self, machine, now_us)
+
+    monkeypatch.setattr(Collector, "due", few)
+    drop_check(monkeypatch)
+    assert "are needed" in found_by("early")
+
+
+def test_a_no_that_is_not_heard_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    whole = Collector.hear
+
+    def deaf(self: Collector, signal: Any, machine: Ranks, now_us: int) -> Any:
+        yes = msgspec.structs.replace(signal, ok=True) if hasattr(signal, "ok") else signal
+        return whole(self, yes, machine, now_us)
+
+    monkeypatch.setattr(Collector, "hear", deaf)
+    assert "against attempt" in found_by("votes")
+
+
+def test_a_commit_against_a_no_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("quorate.core.ranks.rules.outcome_of", lambda _crew, arrived, _against: _yes(arrived))
+    assert "says committed" in found_by("votes")
+
+
+def _yes(arrived: list[int]) -> str:
+    return "committed" if arrived else "formed"
+
+
+def test_a_number_that_grows_without_a_commit_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    whole = Part._turn
+
+    def eager(self: Part, joined: bool) -> Turn:
+        turn = whole(self, joined)
+        return msgspec.structs.replace(turn, number=turn.attempt - 2)
+
+    monkeypatch.setattr(Part, "_turn", eager)
+    assert "'s turn" in found_by("growth")
+
+
+def test_an_attempt_that_is_tried_twice_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    whole = Part.vote
+
+    def impatient(self: Part, ok: bool) -> Any:
+        before = self._trying()
+        turn = yield from whole(self, ok)
+        return before if turn.before.outcome == "repeated" and not turn.joined else turn
+
+    monkeypatch.setattr(Part, "vote", impatient)
+    assert "after attempt" in found_by("growth")
+
+
+def test_a_duty_that_is_done_twice_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    def overwriting(self: Store, op: ops.Post) -> bool:
+        self._letters[op.letter.sender, op.letter.seq] = op.letter
+        return True
+
+    monkeypatch.setattr(Store, "_post", overwriting)
+    monkeypatch.setattr(Part, "_patience_us", lambda _self, _turn: 0)
+    assert "was given" in found_by("duties")
+
+
+def test_ranks_that_wait_for_the_dead_are_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    def never(_self: Collector, _rank: Rank, _now_us: int) -> bool:
+        return False
+
+    monkeypatch.setattr(Collector, "_suspects", never)
+    found_by("progress")
+
+
+def test_a_vote_that_is_never_repeated_is_noticed_when_notes_are_lost(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The others wait for one that is well, and is never given up."""
+    monkeypatch.setattr(Collector, "has_arrived", lambda _self, _rank: True)
+    found_by("progress")
+
+
+def test_letters_that_nobody_writes_in_are_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Peer, "_write_in", lambda _self, _letters, _batch: [])
+    found_by("progress")
+
+
+def test_without_a_planted_bug_nothing_is_noticed() -> None:
+    assert [live(seed).violation for seed in range(1, 6)] == [""] * 5
