@@ -13,8 +13,9 @@ testing/   the suites every store must pass
 bench/     what `quorate bench` measures
 cli/       the command line, one file per verb
 
-A training script needs no more than is here: ``quorate.connect``, ``quorate.connect_async`` and what they raise. Names
-are looked up when they are first used, because the core, the command line and the sidecar do not need them.
+A training script needs no more than is here: ``quorate.connect``, ``quorate.ranks``, both also with ``_async``, and
+what they raise. Names are looked up when they are first used, because the core, the command line and the sidecar do not
+need them.
 """
 
 from __future__ import annotations
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
         BarrierError,
         BarrierTimeout,
         Closed,
+        CutOff,
         Draining,
         Ended,
         Forked,
@@ -49,40 +51,57 @@ if TYPE_CHECKING:
         Unreachable,
         WorkerError,
     )
+    from quorate.sdk.iteration import Iteration
     from quorate.sdk.mirror import Order
+    from quorate.sdk.news import News
+    from quorate.sdk.ranks import Ranks, ranks
+    from quorate.sdk.ranks_aio import AsyncIteration, AsyncRanks, ranks_async
     from quorate.sdk.worker import Worker
 
 _ERRORS = (
-    "AccessDenied", "BarrierAborted", "BarrierError", "BarrierTimeout", "Closed", "Draining", "Ended", "Forked",
-    "GivenUp", "Rejected", "RolledBack", "RunClosed", "Setback", "SidecarFailed", "Stopped", "Superseded",
+    "AccessDenied", "BarrierAborted", "BarrierError", "BarrierTimeout", "Closed", "CutOff", "Draining", "Ended",
+    "Forked", "GivenUp", "Rejected", "RolledBack", "RunClosed", "Setback", "SidecarFailed", "Stopped", "Superseded",
     "Unreachable", "WorkerError",
 )  # fmt: skip
 _LATER = dict.fromkeys(_ERRORS, "sdk.errors") | {
+    "AsyncIteration": "sdk.ranks_aio",
+    "AsyncRanks": "sdk.ranks_aio",
     "AsyncWorker": "sdk.aio",
     "ConfigError": "core.errors",
+    "Iteration": "sdk.iteration",
+    "News": "sdk.news",
     "Order": "sdk.mirror",
     "Passage": "core.cluster.views",
     "QuorateError": "core.errors",
+    "Ranks": "sdk.ranks",
     "Worker": "sdk.worker",
     "connect": "sdk.connecting",
     "connect_async": "sdk.connecting",
+    "ranks": "sdk.ranks",
+    "ranks_async": "sdk.ranks_aio",
 }
 
 __all__ = [
     "AccessDenied",
+    "AsyncIteration",
+    "AsyncRanks",
     "AsyncWorker",
     "BarrierAborted",
     "BarrierError",
     "BarrierTimeout",
     "Closed",
     "ConfigError",
+    "CutOff",
     "Draining",
     "Ended",
     "Forked",
     "GivenUp",
+    "Iteration",
+    "News",
     "Order",
     "Passage",
     "QuorateError",
+    "Ranks",
     "Rejected",
     "RolledBack",
     "RunClosed",
@@ -96,6 +115,8 @@ __all__ = [
     "__version__",
     "connect",
     "connect_async",
+    "ranks",
+    "ranks_async",
 ]
 
 

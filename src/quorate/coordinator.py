@@ -1,4 +1,4 @@
-"""A coordinator, put together from its parts: a store, a server, a service, a door.
+"""A coordinator, put together from its parts: a store, a server, a service, its doors.
 
 ``open_coordinator`` is what `quorate serve` runs. ``Coordinator`` is the same inside a Python program, on a thread of
 its own:
@@ -12,38 +12,62 @@ from __future__ import annotations
 
 import asyncio
 import os
+import secrets
 import socket
 import threading
-from collections.abc import AsyncIterator, Coroutine
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Final, Protocol, TypeVar
 
 import msgspec
 import uvloop
 
-from quorate.config import ServerConfig, check_binding, load_config
-from quorate.core.errors import Refusal, Refused
-from quorate.doors.auth import ANYONE, Authority, server_context
+from quorate.config import HostSettings, ServerConfig, Store, check_binding, load_config
+from quorate.core.errors import ConfigError, Refusal, Refused
+from quorate.core.kinds import KINDS
+from quorate.doors.auth import ANYONE, Authority, Meter, check_proof, server_context
+from quorate.doors.calls import Calls
 from quorate.doors.service import Service
 from quorate.doors.tcp import TcpDoor
+from quorate.doors.tokens import SECRET_BYTES
+from quorate.hosts.carry import Retention
 from quorate.hosts.log import Log
+from quorate.hosts.recorder import Recorder, open_series
+from quorate.hosts.sampler import Sampler
 from quorate.hosts.server import Server
 from quorate.ports import Journal
 from quorate.stores import MemoryJournal, SqliteJournal
 from quorate.wire.messages import Replied
 
 T = TypeVar("T")
+GRPC_PORT: Final = 50051
+HTTP_PORT: Final = 3000
+
+
+class Door(Protocol):
+    """Where people and programs come in."""
+
+    def hush(self) -> None:
+        """Let nobody in, and take nothing more: what is under way can end."""
+
+    async def listen(self) -> None: ...
+
+    async def close(self, refusal: Refusal) -> None: ...
 
 
 class Running:
     """A coordinator that listens."""
 
-    def __init__(self, server: Server, service: Service, door: TcpDoor, url: str, drain_s: float) -> None:
+    def __init__(self, server: Server, service: Service, drain_s: float) -> None:
         self.server = server
         self.service = service
-        self.door = door
-        self.url = url
+        self.calls = Calls(service)
+        self.url = ""
+        """Of the TCP door, which the SDK uses."""
+        self.addresses: dict[str, str] = {}
+        """By door, where it listens: tcp, grpc, http."""
+        self.doors: list[Door] = []
         self._drain_s = drain_s
 
     async def ask(self, what: str, run: str = "", **arguments: Any) -> Any:
@@ -53,55 +77,152 @@ class Running:
             raise Refused(replied.refusal)
         return replied.value
 
+    def hush(self) -> None:
+        for door in self.doors:
+            door.hush()
+
+    async def give_up(self) -> None:
+        """Whatever is still open after a failure: nobody is waited for."""
+        doors, self.doors = self.doors, []
+        refusal = Refusal("draining", "this server could not go on", "see its log")
+        for door in doors:
+            with suppress(Exception):
+                await door.close(refusal)
+
     async def drain(self) -> None:
         """Take no new members, finish what is under way, tell everybody, and go."""
         self.service.draining = True
-        self.door.hush()
+        self.hush()
         refusal = Refusal("draining", "this server stops", "connect again in a while; nothing is lost")
         try:
             await asyncio.wait_for(self.server.settle(), self._drain_s)
         except TimeoutError:
             why = f"what is under way is not written within {self._drain_s:g} s (host.drain_s)"
             self.server.log.warn("drained in part", why=why)
-        await self.door.close(refusal)
+        self.calls.close(refusal)
+        doors, self.doors = self.doors, []
+        await asyncio.gather(*(door.close(refusal) for door in doors))
         await self.server.close()
 
 
 @asynccontextmanager
 async def open_coordinator(config: ServerConfig, log: Log | None = None) -> AsyncIterator[Running]:
-    listen, tls_on = config.listen, config.tls_on()
-    check_binding(listen.host, tls_on, config.tokens_required(), config.access.insecure)
-    folder = Path(config.store.folder)
-    journal: Journal = MemoryJournal() if config.store.kind == "memory" else SqliteJournal(folder)
-    authority = Authority.open(folder)
+    check_binding(config.listen.host, config.tls_on(), config.tokens_required(), config.access.insecure)
+    journal, authority = await asyncio.to_thread(_open_store, config.store)
     log = log or Log(config.log.level, config.log.format)
-    name = f"{socket.gethostname()}-{os.getpid()}"
-    server = Server(journal, name, "", inline=config.store.kind == "memory", limits=config.host.limits(), log=log)
+    server = Server(
+        journal,
+        f"{socket.gethostname()}-{os.getpid()}",
+        "",
+        inline=config.store.kind == "memory",
+        kinds=KINDS.verified_by(check_proof),
+        limits=config.host.limits(),
+        retention=_retention(config.host),
+        log=log,
+    )
     service = Service(server, authority, config.tokens_required(), config.runs)
-    door = TcpDoor(service, config.limits)
-    context = server_context(Path(config.tls.cert), Path(config.tls.key)) if tls_on else None
+    running = Running(server, service, config.host.drain_s)
+    where = None if config.store.kind == "memory" else Path(config.store.folder)
+    service.series = await asyncio.to_thread(open_series, where, config.series, log)
+    sampler = Sampler(server, server.metrics, Recorder(service.series, server.metrics, log), config.series)
     try:
-        host, port = await door.open(listen.host, listen.port, context)
-        scheme = "tcps" if tls_on else "tcp"
-        url = listen.advertise or f"{scheme}://{f'[{host}]' if ':' in host else host}:{port}"
-        server.address = url
+        await _open_doors(running, config)
+        server.address = running.url
         await server.start()
-        await door.listen()
-        running = Running(server, service, door, url, config.host.drain_s)
+        sampler.start()
+        for door in running.doors:
+            await door.listen()
         yield running
         await running.drain()
     finally:
-        door.hush()
+        await running.give_up()
+        await sampler.close()
         await server.close()
+        service.series.close()
         journal.close()
+
+
+def _open_store(store: Store) -> tuple[Journal, Authority]:
+    """The journal, and what tokens are made from: the same for all servers that may serve its runs."""
+    if store.kind == "etcd":
+        from quorate.stores.etcd import EtcdJournal
+
+        journal = EtcdJournal(store.etcd, ca=store.etcd_ca, cert=store.etcd_cert, key=store.etcd_key)
+        try:
+            return journal, Authority(journal.shared_secret(lambda: secrets.token_bytes(SECRET_BYTES)))
+        except BaseException:
+            journal.close()
+            raise
+    folder = Path(store.folder)
+    return MemoryJournal() if store.kind == "memory" else SqliteJournal(folder), Authority.open(folder)
+
+
+def open_authority(store: Store) -> Authority:
+    """What tokens of these servers are made from, for whoever is no server."""
+    if store.kind != "etcd":
+        return Authority.open(Path(store.folder))
+    journal, authority = _open_store(store)
+    journal.close()
+    return authority
+
+
+async def _open_doors(running: Running, config: ServerConfig) -> None:
+    """Each takes its address; nobody is let in yet. A door that is not wanted is not even loaded."""
+    listen, service = config.listen, running.service
+    tls = config.tls if config.tls_on() else None
+    context = server_context(Path(tls.cert), Path(tls.key)) if tls else None
+    meter = Meter(config.limits)
+    tcp = TcpDoor(service, config.limits, meter)
+    running.doors.append(tcp)
+    service.server.metrics.watch("connections", "tcp", lambda: len(tcp.connections))
+    place = await tcp.open(listen.host, listen.port, context)
+    running.addresses["tcp"] = f"{'tcps' if tls else 'tcp'}://{_joined(*place)}"
+    running.url = listen.advertise or running.addresses["tcp"]
+    if config.grpc.enabled:
+        from quorate.doors.grpc import GrpcDoor
+
+        grpc = GrpcDoor(service, running.calls, config.limits, config.grpc, meter)
+        running.doors.append(grpc)
+        service.server.metrics.watch("connections", "grpc", lambda: len(grpc.streams))
+        place = await _wished(config.grpc.port, GRPC_PORT, lambda port: grpc.open(listen.host, port, tls))
+        running.addresses["grpc"] = f"{'grpcs' if tls else 'grpc'}://{_joined(*place)}"
+    if config.http.enabled:
+        from quorate.doors.http import HttpDoor
+
+        http = HttpDoor(service, running.calls, config.limits, config.http, meter, service.server.metrics)
+        running.doors.append(http)
+        service.server.metrics.watch("connections", "http", lambda: len(http.connections))
+        place = await _wished(config.http.port, HTTP_PORT, lambda port: http.open(listen.host, port, tls))
+        running.addresses["http"] = f"{'https' if tls else 'http'}://{_joined(*place)}"
+
+
+async def _wished(port: int | str, usual: int, take: Callable[[int], Awaitable[tuple[str, int]]]) -> tuple[str, int]:
+    """``auto``: the usual port, or any if another program has it. A port that was asked for by number is a must."""
+    if isinstance(port, int):
+        return await take(port)
+    try:
+        return await take(usual)
+    except ConfigError:
+        return await take(0)
+
+
+def _joined(host: str, port: int) -> str:
+    return f"{f'[{host}]' if ':' in host else host}:{port}"
+
+
+def _retention(host: HostSettings) -> Retention:
+    return Retention(host.segment_entries, None if host.keep_segments == "all" else int(host.keep_segments))
 
 
 class Coordinator:
     """A coordinator on a thread of this process. Settings as in the configuration file, by keyword."""
 
     def __init__(self, folder: str | Path = "quorate-data", port: int = 0, store: str = "sqlite", **overrides: Any):
-        settings = {"store": {"folder": str(folder), "kind": store}, "listen": {"port": port}} | overrides
+        kept = {"kind": "etcd", "etcd": store} if "://" in store else {"kind": store}
+        settings = {"store": {"folder": str(folder)} | kept, "listen": {"port": port}} | overrides
         settings.setdefault("log", {"level": "warn"})
+        for door in ("grpc", "http"):
+            settings.setdefault(door, {"enabled": False})
         self._config = load_config(None, settings, {})
         self._loop = uvloop.new_event_loop()
         self._started = threading.Event()
@@ -125,6 +246,11 @@ class Coordinator:
     @property
     def url(self) -> str:
         return self._open().url
+
+    @property
+    def addresses(self) -> dict[str, str]:
+        """Where each door listens: tcp, and grpc and http if they were asked for."""
+        return self._open().addresses
 
     def create(self, run: str, kind: str = "cluster", **config: Any) -> dict[str, Any]:
         shown: dict[str, Any] = self._wait(self._open().ask("create", run, kind=kind, config=config))

@@ -61,7 +61,8 @@ class Report(msgspec.Struct):
         if self.measurements:
             table = Table(title=self.command, title_justify="left")
             for column in ("figure", "value", "target", "", "against"):
-                table.add_column(column, justify="right" if column in ("value", "target") else "left")
+                right = column in ("value", "target")
+                table.add_column(column, justify="right" if right else "left", no_wrap=column == "figure")
             for m in self.measurements:
                 target = "" if m.target is None else f"{m.sense} {_figure(m.target)}"
                 mark = {None: "", True: "[green]met[/]", False: "[red]missed[/]"}[m.met()]

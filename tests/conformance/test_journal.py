@@ -11,6 +11,7 @@ import pytest
 
 from quorate.ports import Journal
 from quorate.stores import MemoryJournal, Shelf, SqliteJournal
+from quorate.stores.etcd import EtcdJournal
 from quorate.testing import JOURNAL_CHECKS, check_journal
 
 
@@ -29,6 +30,12 @@ def test_a_journal_keeps_the_contract(store, check, tmp_path):
     check(store(tmp_path))
     escaped = [path.name for path in tmp_path.iterdir() if path.name != "journal"]
     assert escaped == []
+
+
+@pytest.mark.parametrize("check", JOURNAL_CHECKS, ids=lambda check: check.__name__)
+def test_a_journal_in_etcd_keeps_the_contract(check, etcd):
+    url = etcd.url()
+    check(lambda: EtcdJournal(url))
 
 
 def test_the_suite_runs_without_a_test_framework():

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from quorate.stores import MemoryMailbox, Shelf, SqliteMailbox
+from quorate.stores.etcd import EtcdMailbox
 from quorate.testing import MAILBOX_CHECKS
 
 
@@ -21,3 +22,9 @@ def _sqlite(directory):
 @pytest.mark.parametrize("store", [_memory, _sqlite], ids=["memory", "sqlite"])
 def test_a_mailbox_keeps_the_contract(store, check, tmp_path):
     check(store(tmp_path))
+
+
+@pytest.mark.parametrize("check", MAILBOX_CHECKS, ids=lambda check: check.__name__)
+def test_a_mailbox_in_etcd_keeps_the_contract(check, etcd):
+    url = etcd.url()
+    check(lambda: EtcdMailbox(url))

@@ -12,11 +12,11 @@ from msgspec import Raw
 from quorate.core.cluster.events import Arrive, Heartbeat, WorkerReady, WorkerRegistered
 from quorate.core.codec import encode
 from quorate.core.machine import Event, Signal
-from quorate.core.members import Cause
+from quorate.core.members import Cause, signed_by_joiner
 from quorate.core.messages import Answered, Call, Hello, Sign, Told
 from quorate.trust import MemberKey
 from quorate.wire.frames import FrameReader, frame
-from quorate.wire.messages import Ask, Goodbye, Granted, Greet, Greeted, Replied, signed_by_joiner, to_client
+from quorate.wire.messages import Ask, Goodbye, Granted, Greet, Greeted, Replied, to_client
 
 RUN = "demo"
 PATIENCE_S = 20.0
@@ -75,8 +75,8 @@ class Talk:
         assert replied.number == 7
         return replied
 
-    def call(self, cause: Cause, event: Event, run: str = RUN, proof: bytes = b"") -> Any:
-        self.say(Call(run, cause, Raw(encode(event)), proof))
+    def call(self, cause: Cause, event: Event, run: str = RUN) -> Any:
+        self.say(Call(run, cause, Raw(encode(event))))
         answered: Answered = self.hear(Answered, where=lambda m: m.cause == cause)
         return answered.answer
 
@@ -88,8 +88,9 @@ class Talk:
         public = b"" if key is None else key.public
         proof = b""
         if key is not None and self.greeted is not None:
-            proof = key.sign(signed_by_joiner(self.greeted.challenge, RUN, member, supersedes, nonce))
-        return self.call(Cause(member, supersedes, 0), WorkerRegistered(member, supersedes, nonce, public), proof=proof)
+            challenge = self.greeted.challenge
+            proof = challenge + key.sign(signed_by_joiner(challenge, RUN, member, supersedes, nonce))
+        return self.call(Cause(member, supersedes, 0), WorkerRegistered(member, supersedes, nonce, public, proof))
 
     def granted(self) -> Granted:
         granted: Granted = self.hear(Granted)

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from quorate.config import ConnectionLimits
-from quorate.core.errors import Refusal
+from quorate.core.errors import CATALOG, Refusal
 from quorate.doors.auth import Meter
 from quorate.doors.limits import MAX_IDLE
 
@@ -168,3 +168,9 @@ def test_spending_costs_little() -> None:
     meter = connected(ConnectionLimits())
     times = timeit.repeat(lambda: meter.spend("a", 1, 60, 1), number=2000, repeat=20)
     assert min(times) / 2000 < 3e-6
+
+
+def test_the_catalog_and_the_settings_say_whom_limits_are_counted_for() -> None:
+    """By token where one was shown; and the server as a whole has one as well."""
+    assert "or the server" in CATALOG["too_fast"].meaning
+    assert "the token that a connection has shown, or the address" in " ".join((ConnectionLimits.__doc__ or "").split())

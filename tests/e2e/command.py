@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -31,9 +32,12 @@ def environment(**more: str) -> dict[str, str]:
     return kept | {"COLUMNS": "80", "LINES": "24"} | more
 
 
-def quorate(*arguments: object, url: str = "", **more: str) -> subprocess.CompletedProcess[str]:
+def quorate(
+    *arguments: object, url: str = "", within: Sequence[str] = (), **more: str
+) -> subprocess.CompletedProcess[str]:
+    """``within``: a command that starts others somewhere else."""
     named = more | ({"QUORATE_URL": url} if url else {})
-    command = [*QUORATE, *map(str, arguments)]
+    command = [*within, *QUORATE, *map(str, arguments)]
     return subprocess.run(command, capture_output=True, text=True, check=False, timeout=60, env=environment(**named))
 
 
@@ -47,13 +51,15 @@ def told(result: subprocess.CompletedProcess[str]) -> dict[str, Any]:
 class Serving:
     """``quorate serve``, ready."""
 
-    def __init__(self, folder: Path, *arguments: object, port: int = 0, **more: str) -> None:
+    def __init__(
+        self, folder: Path, *arguments: object, port: int = 0, within: Sequence[str] = (), **more: str
+    ) -> None:
         """``more``: further variables of its environment."""
         name = f"{time.monotonic_ns()}"
         self.folder = folder
         self.ready_file = folder.parent / f"ready-{name}"
         self._out, self._log = folder.parent / f"out-{name}", folder.parent / f"log-{name}"
-        command = [*QUORATE, "serve", "--folder", str(folder), "--port", str(port), "--json-logs"]
+        command = [*within, *QUORATE, "serve", "--folder", str(folder), "--port", str(port), "--json-logs"]
         command += ["--ready-file", str(self.ready_file), *map(str, arguments)]
         with self._out.open("wb") as out, self._log.open("wb") as log:
             self.process = subprocess.Popen(command, stdout=out, stderr=log, env=environment(**more))
@@ -68,6 +74,18 @@ class Serving:
         if self.process.poll() is None:
             self.process.kill()
         self.process.wait(PATIENCE_S)
+
+    @property
+    def port(self) -> int:
+        return int(self.url.rpartition(":")[2])
+
+    def sockets(self) -> int:
+        """How many it holds open."""
+        held = 0
+        for descriptor in Path(f"/proc/{self.process.pid}/fd").iterdir():
+            with contextlib.suppress(FileNotFoundError):
+                held += str(descriptor.readlink()).startswith("socket:")
+        return held
 
     @property
     def out(self) -> str:
@@ -95,3 +113,27 @@ class Serving:
     def kill(self) -> None:
         self.process.kill()
         self.process.wait(PATIENCE_S)
+
+
+class Working:
+    """A training script with the SDK: one process that meets the others at ``steps`` barriers."""
+
+    def __init__(self, folder: Path, url: str, run: str, name: str, steps: int, within: Sequence[str] = ()) -> None:
+        self.name = name
+        self._out = folder / f"passed-{name}"
+        command = [*within, sys.executable, "-m", "quorate.demo.worker", url, run, name, str(steps), "1"]
+        with self._out.open("wb") as out:
+            self.process = subprocess.Popen(command, stdout=out, env=environment())
+
+    def __enter__(self) -> Working:
+        return self
+
+    def __exit__(self, *_exc: object) -> None:
+        self.process.kill()
+        self.process.wait(PATIENCE_S)
+
+    @property
+    def passed(self) -> list[tuple[int, int]]:
+        """Generation and step of each barrier, in the order in which it was told of them."""
+        lines = [json.loads(line) for line in self._out.read_text().split("\n")[:-1]]
+        return [(line["generation"], line["step"]) for line in lines]

@@ -44,6 +44,8 @@ class RealWorker:
         self.passed = 0
         self.resting = False
         self.socket: socket.socket | None = None
+        self.heard: list[Any] = []
+        """Every message, in order."""
         self._checkers = checkers
         self._rng = rng
         self._reader = FrameReader()
@@ -85,6 +87,7 @@ class RealWorker:
             return
         for body in self._reader.feed(chunk):
             message: Any = to_client.read(body)
+            self.heard.append(message)
             if isinstance(message, Answered):
                 self._checkers.answered(self.name, message.cause, message.answer)
             if isinstance(message, Welcome | Answered | Declined | Told | Moved):

@@ -8,9 +8,11 @@ import time
 from pathlib import Path
 
 import pytest
+from tests.e2e.command import Serving
 from tests.e2e.fleet import RUN, Fleet
+from tests.stores.etcd import free_ports
 
-from quorate.bench.crowd import Child, create_run
+from quorate.bench.crowd import create_run
 from quorate.core.kinds import KINDS
 from quorate.core.run import fold
 
@@ -21,17 +23,19 @@ WORKERS = 12
 @pytest.mark.timeout(900 if os.environ.get("QUORATE_SOAK") else 120)
 def test_a_coordinator_killed_under_load_loses_nothing(tmp_path: Path) -> None:
     fleet = Fleet(WORKERS, seed=int(os.environ.get("QUORATE_SEED", "1")))
-    server = Child(tmp_path)
-    address = server.address()
-    create_run(address, barrier_min=WORKERS, heartbeat_timeout_s=30.0)
+    folder, config, ports = tmp_path / "runs", tmp_path / "quorate.toml", free_ports(3)
+    config.write_text(f"[grpc]\nport = {ports[1]}\n[http]\nport = {ports[2]}\n")
+    address = ("127.0.0.1", ports[0])
+    server = Serving(folder, "--config", config, port=ports[0])
     try:
+        create_run(address, barrier_min=WORKERS, heartbeat_timeout_s=30.0)
         for _ in range(KILLS):
             goal = fleet.lowest() + 3
             assert fleet.drive(address, lambda goal=goal: fleet.lowest() >= goal), "the fleet does not move"  # type: ignore[misc]
             moment = time.monotonic() + fleet.rng.uniform(0.0, 0.1)
             fleet.drive(address, lambda moment=moment: time.monotonic() >= moment)  # type: ignore[misc]
             server.kill()
-            server = Child(tmp_path, port=address[1])
+            server = Serving(folder, "--config", config, port=ports[0])
         goal = fleet.lowest() + 3
         assert fleet.drive(address, lambda: fleet.lowest() >= goal), "not everybody came back"
         for worker in fleet.workers:
@@ -40,7 +44,7 @@ def test_a_coordinator_killed_under_load_loses_nothing(tmp_path: Path) -> None:
     finally:
         fleet.close()
         server.kill()
-    entries = fleet.judge(tmp_path)
+    entries = fleet.judge(folder)
     run = fold(KINDS, RUN, entries)
     assert run is not None
     assert run.head.term == KILLS + 1

@@ -21,6 +21,7 @@ from quorate.core.codec import encode
 from quorate.core.errors import CATALOG
 from quorate.core.members import Cause
 from quorate.core.messages import Call
+from quorate.version import __version__
 from quorate.wire.messages import Goodbye
 
 
@@ -91,6 +92,26 @@ def test_a_second_signal_does_not_wait(tmp_path: Path) -> None:
             assert server.log("ends at once")
     with Serving(folder) as server:
         assert told(quorate("status", server.url, "--json"))["value"]["server"]["serving"] is True
+
+
+def test_with_json_the_first_line_says_where_it_is_and_the_last_how_it_went(tmp_path: Path) -> None:
+    folder = tmp_path / "runs"
+    with Serving(folder, "--json") as server, Serving(folder, "--json") as second:
+        ready, follows = json.loads(server.out), json.loads(second.out)
+        assert ready == {
+            "url": server.url, "host": ready["host"], "folder": str(folder), "store": "sqlite", "serving": True,
+            "version": __version__, "pid": server.process.pid, "doors": ready["doors"],
+        }  # fmt: skip
+        assert list(ready["doors"]) == ["tcp", "grpc", "http"]
+        assert ready["host"] == told(quorate("status", server.url, "--json"))["value"]["server"]["host"]
+        assert (follows["url"], follows["serving"]) == (second.url, False)
+        quorate("run", "create", "demo", server.url)
+        assert server.stop() == 0
+        first, last = map(json.loads, server.out.splitlines())
+        assert first == ready
+        assert list(last) == ["command", "ok", "seconds", "measurements", "notes"]
+        assert (last["command"], last["ok"], last["notes"]) == ("serve", True, ["drained after SIGTERM"])
+        assert [(figure["name"], figure["value"]) for figure in last["measurements"]] == [("runs", 1)]
 
 
 def test_a_memory_store_forgets_and_says_so(tmp_path: Path) -> None:
@@ -173,11 +194,33 @@ def test_a_port_in_use_is_named_with_a_way_out(tmp_path: Path) -> None:
     assert "choose another port" in said
 
 
+def test_with_json_a_failure_is_the_one_object(tmp_path: Path) -> None:
+    """As of other verbs: for programs on standard output, for people beside it, and the exit code of the catalog."""
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        result = quorate("serve", "--folder", tmp_path, "--port", port, "--json")
+    assert result.returncode == CATALOG["config"].exit
+    assert len(result.stdout.splitlines()) == 1
+    last = told(result)
+    assert (last["command"], last["ok"], last["error"]["code"]) == ("serve", False, "config")
+    assert f"listen.port = {port}" in last["error"]["why"]
+    assert last["notes"] == [f"config: {last['error']['why']}"]
+    assert "another program listens there" in words(result.stderr)
+    unfit = told(quorate("serve", "--folder", tmp_path, "--store", "paper", "--json"))
+    assert "store.kind = 'paper'" in unfit["error"]["why"]
+
+
 def test_a_folder_that_cannot_be_written_is_named(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     code, said = refused("--folder", tmp_path / "file", "--port", 0)
     assert code == CATALOG["config"].exit
     assert f"store.folder = '{tmp_path / 'file'}': cannot be written" in said
+
+
+def test_who_listens_everywhere_is_told_to_name_an_address(tmp_path: Path) -> None:
+    with Serving(tmp_path, "--host", "0.0.0.0", "--insecure") as server:
+        assert "set listen.advertise" in server.out
+        assert "insecure" in server.out
 
 
 def test_an_address_that_others_can_reach_needs_tls_and_tokens(tmp_path: Path) -> None:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import subprocess
+import json
 import time
 from pathlib import Path
 
 import pytest
 from tests.doors.talk import Talk
 from tests.e2e.command import Serving, quorate, told, until
+from tests.e2e.disk import Disk
 
 from quorate.core.errors import CATALOG
 from quorate.core.messages import Moved
@@ -75,19 +76,17 @@ def test_a_run_in_which_nothing_happens_is_not_taken_from_its_host(tmp_path: Pat
 
 
 def test_a_server_whose_disk_fails_ends_so_that_the_next_can_take_over(tmp_path: Path) -> None:
-    library, faults, folder = tmp_path / "shim.so", tmp_path / "faults", tmp_path / "runs"
-    faults.mkdir()
-    source = Path(__file__).parents[1] / "stores" / "shim.c"
-    subprocess.run(["cc", "-shared", "-fPIC", "-o", library, source, "-ldl"], check=True, timeout=60)
-    failing = {"LD_PRELOAD": str(library), "QUORATE_FAULTS": str(faults)}
-    with Serving(folder, **failing) as first, Serving(folder) as second:
+    disk, folder = Disk(tmp_path), tmp_path / "runs"
+    with Serving(folder, "--json", **disk.variables) as first, Serving(folder) as second:
         quorate("run", "create", "demo", first.url)
-        (faults / "fsync-wal").touch()
+        disk.faults.joinpath("fsync-wal").touch()
         unsure = quorate("run", "stop", "demo", first.url, "--reason", "x", "--json")
         assert unsure.returncode != 0, "nobody may be told that it is done"
         assert first.process.wait(20) == CATALOG["journal_broken"].exit
         assert "what to do: see to the disk" in first.last_words
         assert "Traceback" not in first.last_words
+        last = json.loads(first.out.splitlines()[-1])
+        assert (last["ok"], last["error"]["code"]) == (False, "journal_broken")
         shown = ["run", "show", "demo", second.url, "--json"]
         until(lambda: told_if(*shown).get("address") == second.url, "the second serves")
 

@@ -11,10 +11,12 @@ from typing import Any
 import pytest
 
 from quorate.bench.load import RUN, Crew
-from quorate.core.errors import JournalBroken, JournalFull
+from quorate.core.errors import EntriesGone, JournalBroken, JournalFull
 from quorate.core.host import Phase
 from quorate.core.journal import RunCreated
+from quorate.core.limits import Limits
 from quorate.core.messages import Answered, Moved, ToMember
+from quorate.hosts.carry import Retention
 from quorate.hosts.log import Log
 from quorate.hosts.server import Server
 from quorate.ports import Append, Outcome
@@ -222,3 +224,40 @@ def test_a_reason_is_logged_once_until_it_changes(capsys: pytest.CaptureFixture[
     log.debug("not shown")
     lines = capsys.readouterr().err.splitlines()
     assert ["w1" in line for line in lines] == [True, False, True]
+
+
+def test_a_server_archives_what_snapshots_cover_and_keeps_as_many_segments_as_it_is_told(tmp_path: Path) -> None:
+    async def story() -> None:
+        journal = SqliteJournal(tmp_path)
+        limits, retention = Limits(snapshot_every=10), Retention(segment_entries=20, keep_segments=2)
+        server = Server(journal, "a", "here", log=quiet(), limits=limits, retention=retention)
+        await server.start()
+        await created(server)
+        run, friend, crew = server.runs[RUN], Friend(), Crew(1)
+        for said in (crew.join(), crew.ready(), *(crew.work() for _ in range(60))):
+            for _, message in said:
+                server.receive(run, friend, message)
+                await until(lambda: not run.inbox and not run.host.busy())
+        await until(lambda: sum(not segment.present for segment in journal.segments(RUN)) >= 2)
+        await server.close()
+        last, segments = journal.last(RUN), journal.segments(RUN)
+        assert [after.first for after in segments[1:]] == [before.last + 1 for before in segments[:-1]]
+        assert sum(segment.present for segment in segments) == 2
+        assert last - segments[-1].last >= retention.segment_entries
+        with pytest.raises(EntriesGone):
+            journal.read(RUN, 1, 1)
+        journal.close()
+        await goes_on_after(tmp_path, last)
+
+    async def goes_on_after(folder: Path, last: int) -> None:
+        journal = SqliteJournal(folder)
+        server = Server(journal, "b", "here", log=quiet())
+        await server.start()
+        host = server.runs[RUN].host
+        await until(lambda: host.phase is Phase.SERVING)
+        assert host.run is not None
+        assert host.run.head.n == last + 1
+        await server.close()
+        journal.close()
+
+    asyncio.run(story())

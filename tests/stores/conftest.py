@@ -6,6 +6,9 @@ import shutil
 
 import pytest
 from tests.stores.damage import build
+from tests.stores.etcd import etcd
+
+__all__ = ["closed", "crashed", "etcd"]
 
 
 @pytest.fixture(scope="session")

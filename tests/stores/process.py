@@ -40,9 +40,9 @@ class Process:
 
 
 @contextmanager
-def running(program: str, *arguments: object, **environment: str) -> Iterator[Process]:
+def running(program: str, *arguments: object, file: Path = PROGRAMS, **environment: str) -> Iterator[Process]:
     popen = subprocess.Popen(
-        [sys.executable, "-W", "error", PROGRAMS, program, *map(str, arguments)],
+        [sys.executable, "-W", "error", file, program, *map(str, arguments)],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         text=True,

@@ -6,6 +6,7 @@
  *   fsync-seg   the same for a segment that is being written
  *   full        writes to journal.db and its log fail with ENOSPC
  *   write-wal   writes to the log fail with EIO
+ *   slow-wal    every sync of the log takes longer, by as many milliseconds as stand in the file meanwhile
  * and every sync of the log appends a line to the file "log", if that is there.
  */
 #define _GNU_SOURCE
@@ -36,8 +37,23 @@ static int is(int fd, const char *end) {
     return strcmp(path + size - wanted, end) == 0;
 }
 
+/* Read anew every time, so that a sync that hangs ends when the test says so. */
+static long slow_ms(void) {
+    char path[4096];
+    long by_ms = 0;
+    snprintf(path, sizeof path, "%s/slow-wal", getenv("QUORATE_FAULTS"));
+    FILE *file = fopen(path, "r");
+    if (!file) return 0;
+    if (fscanf(file, "%ld", &by_ms) != 1) abort();
+    fclose(file);
+    return by_ms;
+}
+
 static int sync_fails(int fd) {
     int saved = errno;
+    if (is(fd, "journal.db-wal") && on("slow-wal")) {
+        for (long slept_ms = 0; slept_ms < slow_ms(); slept_ms++) usleep(1000);
+    }
     if (is(fd, "journal.db-wal") && on("log")) {
         char path[4096];
         snprintf(path, sizeof path, "%s/log", getenv("QUORATE_FAULTS"));

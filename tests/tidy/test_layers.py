@@ -56,6 +56,9 @@ def test_a_copy_without_a_planted_fault_keeps_every_contract(copy: Path) -> None
         ("core/cluster/rules.py", "import time", "The core has no clock"),
         ("core/host.py", "from quorate.ports import Journal", "Imports point downwards only"),
         ("core/run.py", "import quorate.core.cluster", "Nothing below the kinds knows a kind"),
+        ("core/peer.py", "import quorate.core.ranks", "Nothing below the kinds knows a kind"),
+        ("core/ranks/rules.py", "import quorate.core.cluster", "The kinds do not know each other"),
+        ("core/cluster/rules.py", "import quorate.core.ranks", "The kinds do not know each other"),
     ],
 )
 def test_a_planted_import_breaks_the_contract(copy: Path, module: str, line: str, contract: str) -> None:

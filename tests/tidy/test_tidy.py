@@ -16,7 +16,7 @@ SOURCE = ROOT / "src" / "quorate"
 TESTS = ROOT / "tests"
 MAX_FILE_LINES = 500
 MAX_FUNCTION_LINES = 70
-GENERATED = {"wire/generated"}
+GENERATED = {"wire/pb"}
 """Folders whose files are written by a program."""
 
 BANNED = {"manager", "helper", "helpers", "util", "utils", "common", "misc", "info"}

@@ -5,9 +5,12 @@ from collections.abc import Callable
 
 from quorate.bench.barrier import bench_barrier
 from quorate.bench.fold import bench_fold
+from quorate.bench.grpc_door import bench_grpc
 from quorate.bench.heartbeats import bench_heartbeats
+from quorate.bench.http_door import bench_http
 from quorate.bench.journal import bench_journal
 from quorate.bench.memory import bench_memory
+from quorate.bench.ranks import bench_ranks
 from quorate.bench.sim import bench_sim
 from quorate.report import Report
 
@@ -16,8 +19,11 @@ BENCHES: dict[str, Callable[[], Report]] = {
     "journal": bench_journal,
     "sim": bench_sim,
     "heartbeats": bench_heartbeats,
+    "http": bench_http,
     "barrier": bench_barrier,
     "memory": bench_memory,
+    "grpc": bench_grpc,
+    "ranks": bench_ranks,
 }
 
 __all__ = ["BENCHES"]

@@ -36,6 +36,10 @@ RUN = "bench"
 UNLIMITED = {"messages_per_s": 10_000_000, "burst_messages": 10_000_000, "max_connections_per_identity": 10_000}
 LARGE = 1 << 24
 """Sequence numbers begin here, so that all are written with the same number of bytes."""
+WARM = 10
+"""Rounds of a barrier that are not counted."""
+SETTLE_S = 0.003
+"""Before the last one comes to a barrier, so that all others stand there."""
 
 
 class Child:
@@ -61,6 +65,11 @@ class Child:
     def rss_mb(self) -> float:
         pages = int(Path(f"/proc/{self.process.pid}/statm").read_text().split()[1])
         return pages * os.sysconf("SC_PAGE_SIZE") / 1e6
+
+    def cpu_s(self) -> float:
+        """What it has used of its core so far."""
+        fields = Path(f"/proc/{self.process.pid}/stat").read_text().rpartition(")")[2].split()
+        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
     def stop(self) -> dict[str, Any]:
         """What it measured of itself."""
@@ -195,6 +204,18 @@ def on_other_core() -> None:
     """The load on the core the server is not on."""
     if (os.cpu_count() or 1) > 1:
         os.sched_setaffinity(0, {1})
+
+
+@contextlib.contextmanager
+def on_server_core() -> Iterator[None]:
+    """Processes started meanwhile are where our own server would be."""
+    here = os.sched_getaffinity(0)
+    if (os.cpu_count() or 1) > 1:
+        os.sched_setaffinity(0, {0})
+    try:
+        yield
+    finally:
+        os.sched_setaffinity(0, here)
 
 
 def clock() -> float:

@@ -8,7 +8,7 @@ import socket
 import tempfile
 import time
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from quorate.bench.crowd import RUN, Child, create_run
 from quorate.core.cluster.events import WorkerIdle, WorkerReady
@@ -87,7 +87,13 @@ class Worker:
                 self.socket.sendall(out)
 
 
-def recovery_s(size: int) -> float:
+class Recovery(NamedTuple):
+    whole_s: float
+    start_s: float
+    """Of these, until the new process listens."""
+
+
+def recovery(size: int) -> Recovery:
     with tempfile.TemporaryDirectory(prefix="quorate-bench-", dir=Path.cwd()) as folder:
         first = Child(Path(folder))
         address = first.address()
@@ -99,6 +105,7 @@ def recovery_s(size: int) -> float:
         began = time.perf_counter()
         first.kill()
         second = Child(Path(folder), port=address[1])
+        start_s = time.perf_counter() - began
         passed = max(worker.passed for worker in workers)
         for worker in workers:
             worker.connect(address)
@@ -107,7 +114,7 @@ def recovery_s(size: int) -> float:
         second.kill()
         for worker in workers:
             worker.close()
-    return back_s
+    return Recovery(back_s, start_s)
 
 
 def _until(workers: list[Worker], passed: int) -> None:

@@ -20,7 +20,7 @@ from quorate.core.errors import CATALOG, QuorateError, Refused
 from quorate.version import __version__
 
 VERBS: Final = (
-    "serve", "status", "explain", "top", "run", "demo", "bench", "sim", "journal", "config", "token", "ca",
+    "serve", "status", "explain", "top", "run", "ranks", "demo", "bench", "sim", "journal", "config", "token", "ca",
 )  # fmt: skip
 
 

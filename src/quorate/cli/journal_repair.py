@@ -17,7 +17,7 @@ import msgspec
 from quorate.core.codec import NO_DIGEST, digest
 from quorate.core.errors import ConfigError, JournalBusy, JournalError, QuorateError
 from quorate.core.journal import decode_entry
-from quorate.core.kinds import KINDS
+from quorate.core.kinds import ALL as KINDS
 from quorate.core.run import Head, Run
 from quorate.core.snapshot import unpack
 from quorate.ports import Saved, Segment

@@ -11,7 +11,7 @@ from quorate.cli.journal_source import Source
 from quorate.core.codec import us
 from quorate.core.errors import QuorateError
 from quorate.core.journal import Entry, decode_created, decode_entry
-from quorate.core.kinds import KINDS
+from quorate.core.kinds import ALL as KINDS
 from quorate.core.machine import Event
 from quorate.core.members import Cause
 from quorate.core.run import Head

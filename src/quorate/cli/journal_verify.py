@@ -1,4 +1,5 @@
-"""Whether a journal is what was written: seals, numbers, the chain of digests, the fold and its state digests."""
+"""Whether a journal is what was written: seals, numbers, the chain of digests, signatures of joins, the fold and its
+state digests."""
 
 from __future__ import annotations
 
@@ -11,8 +12,12 @@ from quorate.cli.journal_source import PAGE, Source
 from quorate.core.codec import digest
 from quorate.core.errors import JournalCorrupt, QuorateError
 from quorate.core.journal import decode_created, decode_entry
-from quorate.core.kinds import KINDS
+from quorate.core.kinds import ALL
 from quorate.core.run import Run
+from quorate.trust import check_proof
+
+KINDS = ALL.verified_by(check_proof)
+"""Folding checks that every join was signed."""
 
 _events = msgspec.msgpack.Decoder(list[msgspec.Raw])
 

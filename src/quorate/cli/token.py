@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import time
 from pathlib import Path
@@ -10,8 +11,10 @@ from typing import Annotated
 import msgspec
 import typer
 
+from quorate.config import Store, load_config
+from quorate.coordinator import open_authority
 from quorate.core.errors import ConfigError
-from quorate.doors.auth import Authority, Role
+from quorate.doors.auth import Role
 from quorate.doors.tokens import SECRET_FILE
 
 app = typer.Typer(help="Tokens: who may do what, in which runs, until when.", no_args_is_help=True)
@@ -30,6 +33,8 @@ def new(
     expires: Annotated[str, typer.Option(help="How long it is good: 90m, 12h, 7d. Left out: for ever.")] = "",
     name: Annotated[str, typer.Option(help="Whose it is, for people and logs.")] = "",
     folder: Annotated[Path, typer.Option(envvar="QUORATE_DATA", help="The server's folder.")] = Path("quorate-data"),
+    store: Annotated[str | None, typer.Option(help="The server's etcd://HOST:PORT/PREFIX, if it has one.")] = None,
+    config: Annotated[Path | None, typer.Option(help="The server's file, if that says where its secret is.")] = None,
     json: bool = typer.Option(False, "--json", help="Print one JSON object."),
 ) -> None:
     """Print a new token. Nothing is stored: whoever has the server's secret can make and check them.
@@ -39,11 +44,15 @@ def new(
         quorate token new --role member --run bert --expires 7d
 
         export QUORATE_TOKEN=$(quorate token new --role viewer --run 'bert-*')
+
+        quorate token new --role member --store etcd://127.0.0.1:2379/quorate
     """
     expires_s = parse_duration(expires) if expires else None
-    fresh = not (folder / SECRET_FILE).exists()
+    place = _store(folder, store, config)
+    folder = Path(place.folder)
+    fresh = place.kind != "etcd" and not (folder / SECRET_FILE).exists()
     now_s = time.time()
-    token = Authority.open(folder).new_token(role, run, expires_s, name, now_s)
+    token = open_authority(place).new_token(role, run, expires_s, name, now_s)
     if fresh:
         note = f"a new server secret was made in {folder / SECRET_FILE}: serve from this folder, or the token is void"
         typer.echo(note, err=True)
@@ -53,6 +62,14 @@ def new(
     ends = None if expires_s is None else time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(now_s + expires_s))
     said = {"token": token, "role": role.value, "run": run, "name": name, "expires": ends}
     typer.echo(msgspec.json.encode(said).decode())
+
+
+def _store(folder: Path, store: str | None, config: Path | None) -> Store:
+    """Where the secret is: what the server's file says, or what its options say."""
+    if config is not None:
+        return load_config(config, {}, os.environ).store
+    etcd = {} if store is None else {"store.kind": "etcd", "store.etcd": store}
+    return load_config(None, {"store.folder": folder} | etcd, {}).store
 
 
 def parse_duration(text: str) -> float:

@@ -3,6 +3,7 @@
 settings   the structs, one per table of the file
 load       a TOML file, the environment and the command line become a ServerConfig, or a list of all that is wrong
 binding    where a server may listen without proof
+etcd_url   where journals are in etcd
 
 This room is just above the core. It reads one file and nothing else; what a setting means is up to whoever uses it.
 """
@@ -12,7 +13,9 @@ from quorate.config.load import Settings, load_config, read_settings
 from quorate.config.settings import (
     Access,
     ConnectionLimits,
+    Grpc,
     HostSettings,
+    Http,
     Listen,
     Log,
     ServerConfig,
@@ -23,7 +26,9 @@ from quorate.config.settings import (
 __all__ = [
     "Access",
     "ConnectionLimits",
+    "Grpc",
     "HostSettings",
+    "Http",
     "Listen",
     "Log",
     "ServerConfig",

@@ -11,15 +11,16 @@ import tomllib
 from collections.abc import Callable, Iterator, Mapping
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Any, Final, get_args
+from typing import Any, Final
 
 import msgspec
-from msgspec import inspect as shape
 
 from quorate.config.binding import check_binding
+from quorate.config.etcd_url import parse_etcd
 from quorate.config.settings import ServerConfig
 from quorate.core.errors import ConfigError, ConfigErrors
 from quorate.core.kinds import KINDS
+from quorate.core.wanted import wanted
 
 COMMAND_LINE: Final = "the command line"
 _LEVELS: Final = {"trace": "debug", "warning": "warn"}
@@ -214,6 +215,17 @@ def _check_beats(config: ServerConfig) -> None:
         raise ConfigError("host.takeover_s", config.host.takeover_s, fix)
 
 
+def _check_etcd(config: ServerConfig) -> None:
+    store = config.store
+    tls = parse_etcd(store.etcd).tls
+    for field in ("etcd_ca", "etcd_cert", "etcd_key"):
+        if not tls and (value := getattr(store, field)):
+            raise ConfigError(f"store.{field}", value, f"only with TLS: write etcds:// in store.etcd ({store.etcd})")
+    if bool(store.etcd_cert) != bool(store.etcd_key):
+        missing = "etcd_key" if store.etcd_cert else "etcd_cert"
+        raise ConfigError(f"store.{missing}", "", "a certificate needs its key: set both or neither")
+
+
 _CHECKS: Final[tuple[tuple[tuple[str, ...], Callable[[ServerConfig], None]], ...]] = (
     (("tls.cert", "tls.key"), _check_pair),
     (("listen.host", "tls.cert", "tls.key", "access.tokens", "access.insecure"), _check_reach),
@@ -221,36 +233,6 @@ _CHECKS: Final[tuple[tuple[tuple[str, ...], Callable[[ServerConfig], None]], ...
     (("limits.max_unsent_bytes", "limits.max_frame_bytes"), _check_unsent),
     (("limits.max_connections", "limits.max_connections_per_identity"), _check_shares),
     (("host.beat_s", "host.takeover_s"), _check_beats),
+    (("store.etcd", "store.etcd_ca", "store.etcd_cert", "store.etcd_key"), _check_etcd),
 )
 """What each check looks at: where one of those is wrong already, there is nothing more to say."""
-
-
-# -- what would do -------------------------------------------------------------------------------------------------
-
-
-def wanted(kind: Any) -> str:
-    """What a field takes, as a few words."""
-    described = shape.type_info(kind)
-    match described:
-        case shape.BoolType():
-            return "true or false"
-        case shape.LiteralType():
-            return "one of: " + ", ".join(str(value) for value in get_args(kind))
-        case shape.IntType() | shape.FloatType():
-            sort = "a whole number" if isinstance(described, shape.IntType) else "a number"
-            return sort + _bounds(described.ge, described.le)
-        case shape.StrType():
-            least = "empty or " if not described.min_length else ""
-            return f"{least}a text{_bounds(None, described.max_length)}{' characters' * bool(described.max_length)}"
-    return "a value of another type"
-
-
-def _bounds(least: float | None, most: float | None) -> str:
-    match least, most:
-        case None, None:
-            return ""
-        case None, _:
-            return f" of at most {most}"
-        case _, None:
-            return f" of at least {least}"
-    return f" from {least} to {most}"

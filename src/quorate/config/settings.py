@@ -31,13 +31,67 @@ class Listen(msgspec.Struct, frozen=True):
     set it where those cannot be reached from outside, as with 0.0.0.0 or in a container."""
 
 
+Port = Annotated[int, Meta(ge=0, le=65535)] | Literal["auto"]
+
+
+class Grpc(msgspec.Struct, frozen=True):
+    """The door for programs in any language. It listens on the host of ``listen``."""
+
+    enabled: bool = True
+    """Whether there is one."""
+    port: Port = "auto"
+    """auto takes 50051, or any free port if another program has that; 0 any free one. Whatever it is, it is said."""
+    max_streams: Count = 1000
+    """Session streams at once. The next is refused as too_fast. Half of limits.max_connections_per_identity, so that
+    idle streams alone cannot shut their own address out."""
+    keepalive_s: Seconds = 10.0
+    """How often the server asks a connection on which nothing is said whether it is still there, and at most."""
+    keepalive_timeout_s: Seconds = 5.0
+    """One that does not answer for so long is closed, and its streams with it."""
+    keepalive_without_calls: bool = True
+    """Whether both sides may ask so while no call is open."""
+    min_ping_interval_s: Seconds = 5.0
+    """Clients that ask more often, again and again, are sent away: set their keepalive to twice this, or slower, as in
+    the example, where it is 10 seconds."""
+
+
+class Http(msgspec.Struct, frozen=True):
+    """The door for people, dashboards and scripts. It listens on the host of ``listen``."""
+
+    enabled: bool = True
+    """Whether there is one."""
+    port: Port = "auto"
+    """auto takes 3000, or any free port if another program has that; 0 any free one. Whatever it is, it is said."""
+    max_streams: Count = 1000
+    """Event streams at once. The next is refused as too_fast. Half of limits.max_connections_per_identity, so that
+    idle streams alone cannot shut their own address out."""
+    allowed_hosts: tuple[Text, ...] = ()
+    """Names under which browsers may ask, beside loopback and the address that is listened on. Others are refused: a
+    foreign page could otherwise make a browser ask under its own name."""
+    allowed_origins: tuple[Text, ...] = ()
+    """Pages of other servers that may ask, as https://name:port. None by default."""
+    request_timeout_s: Seconds = 30.0
+    """A request that has not come whole by then is given up, and so is a client that reads nothing for so long."""
+
+
 class Store(msgspec.Struct, frozen=True):
     """Where journals are kept."""
 
-    kind: Literal["sqlite", "memory"] = "sqlite"
-    """memory forgets every run when the process ends: for trials and benchmarks."""
+    kind: Literal["sqlite", "memory", "etcd"] = "sqlite"
+    """sqlite for servers on one machine, etcd for servers on several. memory forgets every run when the process ends:
+    for trials and benchmarks."""
     folder: Annotated[str, Meta(min_length=1, max_length=4096)] = "quorate-data"
-    """Journals, and the secret that tokens are made from. On a local disk: locks do not work over NFS."""
+    """Journals, and the secret that tokens are made from, unless etcd keeps them. On a local disk: locks do not work
+    over NFS."""
+    etcd: Annotated[str, Meta(min_length=1, max_length=4096)] = "etcd://127.0.0.1:2379/quorate"
+    """Where etcd is, if that is the kind: etcd://host:port,host:port/prefix, or etcds:// for TLS. All servers with the
+    same prefix serve the same runs, one at a time."""
+    etcd_ca: Text = ""
+    """With etcds://: the file of the authority to believe, in PEM. Empty: those that this machine trusts."""
+    etcd_cert: Text = ""
+    """With etcds://: the file of the certificate that this server shows to etcd, in PEM. Empty: none."""
+    etcd_key: Text = ""
+    """The key of that certificate, in PEM and not encrypted, and readable by its owner only."""
 
 
 class Tls(msgspec.Struct, frozen=True):
@@ -60,13 +114,14 @@ class Access(msgspec.Struct, frozen=True):
 
 
 class ConnectionLimits(msgspec.Struct, frozen=True):
-    """What connections may do. An identity is the address that they come from. The limits stop accidents and floods; a
-    fleet of a thousand workers behind one address stays far below them."""
+    """What connections may do. An identity is the token that a connection has shown, or the address that it comes from
+    as long as it has shown none. The limits stop accidents and floods; a fleet of a thousand workers behind one address
+    stays far below them."""
 
     max_frame_bytes: Annotated[int, Meta(ge=1024, le=MAX_MESSAGE_BYTES)] = MAX_MESSAGE_BYTES
     """A longer message ends its connection before it is read. No message of ours is as long."""
     max_connections: Count = 10_000
-    """In all. Each needs a file descriptor: see ulimit -n."""
+    """In all. Each needs a file descriptor: see ulimit -n. The next is refused as too_fast."""
     max_connections_per_identity: Count = 2_000
     """Twice the default size of a fleet, so that all may connect anew before the old connections are given up."""
     messages_per_s: Count = 50_000
@@ -92,10 +147,20 @@ class HostSettings(msgspec.Struct, frozen=True):
     """Messages in the queue of one run; the next is refused as overloaded."""
     snapshot_every: Count = 1000
     """Entries between two snapshots: what a restart folds at most."""
+    segment_entries: Count = 10_000
+    """When a snapshot covers twice as many entries in the hot store, the older half moves into an archived segment, a
+    file of its own. Nothing is lost by that. Larger ones are fewer files; commits wait a little while one is sealed."""
+    keep_segments: Annotated[int, Meta(ge=0, le=1_000_000_000)] | Literal["all"] = "all"
+    """Archived segments of each run that are kept; older ones are deleted, and whoever asks for their entries is told
+    so. all keeps every entry for ever."""
     beat_s: Seconds = 0.5
     """How often a serving host shows the others that it is alive."""
     takeover_s: Seconds = 3.0
     """A serving host silent for longer is replaced. Six beats, so that a slow disk does not cost the term."""
+    stagger_s: Seconds = 0.2
+    """Followers that would replace a silent host wait a drawn number of these on top, 0 to 7, so that not all try at
+    once and all but one in vain. Long enough for an append to be seen by the others. A store with a lock, such as
+    SQLite, needs no such wait."""
     retry_s: Seconds = 0.2
     """Before an append that found no room is tried again."""
     max_tries: Count = 50
@@ -111,10 +176,44 @@ class HostSettings(msgspec.Struct, frozen=True):
             snapshot_every=self.snapshot_every,
             beat_us=us(self.beat_s),
             takeover_us=us(self.takeover_s),
+            stagger_us=us(self.stagger_s),
             retry_us=us(self.retry_s),
             max_tries=self.max_tries,
             slow_write_us=us(self.slow_write_s),
         )
+
+
+class SeriesSettings(msgspec.Struct, frozen=True):
+    """How numbers went: history for people, in series.db beside the journals. A series that is written every second
+    takes 11,520 buckets of about 75 bytes after a month with these settings: 0.9 MB, or 430 MB for 500 of them. Most
+    are written once in a heartbeat and take less."""
+
+    sample_s: Annotated[float, Meta(ge=0.1, le=3600)] = 1.0
+    """How often everything is looked at. A thousand workers cost about 2 ms each time."""
+    workers_followed: Annotated[int, Meta(ge=0, le=10_000)] = 50
+    """Workers with curves of their own, those of the lowest ranks. All others are in the fleet's: lowest, mean and
+    highest."""
+    max_series_per_run: Count = 500
+    """The next is left out and told, unless one rests that has not been written for an hour: that one gives way."""
+    max_series: Count = 2000
+    """Of all runs together."""
+    seconds_kept_s: Annotated[int, Meta(ge=60, le=31_536_000)] = 3600
+    """How long each second is kept: 3,600 buckets."""
+    tens_kept_s: Annotated[int, Meta(ge=60, le=31_536_000)] = 6 * 3600
+    """How long every ten seconds are kept as one: 2,160 buckets. Not shorter than seconds_kept_s."""
+    minutes_kept_s: Annotated[int, Meta(ge=60, le=31_536_000)] = 24 * 3600
+    """How long every minute is kept: 1,440 buckets. Not shorter than tens_kept_s."""
+    ten_minutes_kept_s: Annotated[int, Meta(ge=600, le=315_360_000)] = 30 * 24 * 3600
+    """How long every ten minutes are kept: 4,320 buckets. Not shorter than minutes_kept_s."""
+
+    def kept(self) -> tuple[tuple[int, int], ...]:
+        """(width, for how long) of each tier. A coarser one is kept at least as long as the finer ones."""
+        tiers: list[tuple[int, int]] = []
+        widths = (1, 10, 60, 600)
+        spans = (self.seconds_kept_s, self.tens_kept_s, self.minutes_kept_s, self.ten_minutes_kept_s)
+        for width_s, keep_s in zip(widths, spans, strict=True):
+            tiers.append((width_s, max(keep_s, width_s, tiers[-1][1] if tiers else 0)))
+        return tuple(tiers)
 
 
 class Log(msgspec.Struct, frozen=True):
@@ -132,11 +231,14 @@ def _default_runs() -> dict[str, Any]:
 
 class ServerConfig(msgspec.Struct, frozen=True):
     listen: Listen = Listen()
+    grpc: Grpc = Grpc()
+    http: Http = Http()
     store: Store = Store()
     tls: Tls = Tls()
     access: Access = Access()
     limits: ConnectionLimits = ConnectionLimits()
     host: HostSettings = HostSettings()
+    series: SeriesSettings = SeriesSettings()
     log: Log = Log()
     runs: dict[str, Any] = msgspec.field(default_factory=_default_runs)
     """For each kind: the configuration of a new run, where whoever creates it says nothing else."""

@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from pathlib import Path
 
-from quorate.core.kinds import KINDS
+from quorate.core.kinds import ALL
 from quorate.core.machine import Kind
 from quorate.docs.catalog import catalog_page
 from quorate.docs.excerpts import with_excerpts
@@ -26,7 +26,7 @@ from quorate.docs.settings import settings_page
 __all__ = ["pages", "stale", "write"]
 
 
-def pages(root: Path, kinds: Iterable[Kind] = tuple(KINDS)) -> dict[str, str]:
+def pages(root: Path, kinds: Iterable[Kind] = tuple(ALL)) -> dict[str, str]:
     """Every page that is made from the code, by its path below ``root``, as it should be."""
     made = {f"docs/machines/{kind.name}.md": machine_page(kind) for kind in kinds}
     made["docs/reference/errors.md"] = catalog_page()
@@ -40,12 +40,12 @@ def pages(root: Path, kinds: Iterable[Kind] = tuple(KINDS)) -> dict[str, str]:
     return made
 
 
-def stale(root: Path, kinds: Iterable[Kind] = tuple(KINDS)) -> list[str]:
+def stale(root: Path, kinds: Iterable[Kind] = tuple(ALL)) -> list[str]:
     """The pages that are missing or say something else than the code."""
     return [name for name, text in pages(root, kinds).items() if not _is(root / name, text)]
 
 
-def write(root: Path, kinds: Iterable[Kind] = tuple(KINDS)) -> list[str]:
+def write(root: Path, kinds: Iterable[Kind] = tuple(ALL)) -> list[str]:
     """Write what is stale; returns which pages that were."""
     made = pages(root, kinds)
     changed = [name for name, text in made.items() if not _is(root / name, text)]

@@ -52,7 +52,7 @@ def excerpt(source: str, names: list[str], where: str) -> str:
 def _find(body: list[ast.stmt], path: list[str]) -> ast.stmt | None:
     for node in body:
         match node:
-            case ast.ClassDef() | ast.FunctionDef() if node.name == path[0]:
+            case ast.ClassDef() | ast.FunctionDef() | ast.AsyncFunctionDef() if node.name == path[0]:
                 return node if len(path) == 1 else _find(node.body, path[1:])
             case ast.Assign(targets=[ast.Name(id=name)]) if [name] == path:
                 return node

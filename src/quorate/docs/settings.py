@@ -10,7 +10,8 @@ from typing import Any
 import msgspec
 
 from quorate.config import ServerConfig
-from quorate.config.load import tables, wanted
+from quorate.config.load import tables
+from quorate.core.wanted import wanted
 from quorate.docs.fields import attribute_docs, docstring
 
 WIDTH = 112
@@ -55,6 +56,8 @@ def toml(value: Any) -> str:
         return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
     if isinstance(value, bool):
         return "true" if value else "false"
+    if isinstance(value, tuple):
+        return f"[{', '.join(map(toml, value))}]"
     if isinstance(value, int) and value >= 100_000:
         return f"{value:_}"
     return repr(value)

@@ -13,11 +13,12 @@ or join (proof of its key), each read (Meter.spend).
 from quorate.config import check_binding, is_loopback
 from quorate.doors.limits import Meter
 from quorate.doors.roles import Action, Role
-from quorate.doors.tokens import ANYONE, Authority, Identity
+from quorate.doors.tokens import ANYONE, NOBODY, Authority, Identity
 from quorate.trust import MemberKey, check_proof, client_context, server_context
 
 __all__ = [
     "ANYONE",
+    "NOBODY",
     "Action",
     "Authority",
     "Identity",

@@ -7,25 +7,22 @@ Questions of people and tools (``ask``) are answered with plain values or a refu
 
 from __future__ import annotations
 
-import asyncio
-import secrets
-from collections.abc import Awaitable, Callable
+import time
 from typing import Any, Protocol
 
 import msgspec
-from msgspec import Raw
 
-from quorate.core.cluster.events import Command, RunRolledBack, RunStopped, WorkerOrdered
-from quorate.core.codec import builtins, encode, malformed
-from quorate.core.errors import ConfigError, QuorateError, Refusal, Refused
-from quorate.core.journal import RunCreated
-from quorate.core.machine import Event
-from quorate.core.members import OPERATOR_MARK, Accepted, Cause
-from quorate.core.messages import Answered, Call, Declined, Hello, Moved, Sign, ToMember
-from quorate.doors.auth import Action, Authority, Identity, check_proof
-from quorate.hosts.server import ServedRun, Server, now_us
-from quorate.version import __version__
-from quorate.wire.messages import Granted, Replied, signed_by_joiner
+from quorate.core.errors import ConfigError, ConfigErrors, QuorateError, Refusal, Refused
+from quorate.core.members import CHALLENGE_BYTES, OPERATOR_MARK, Accepted, signed_by_joiner
+from quorate.core.messages import Answered, Call, Declined, Hello, Sign, ToMember
+from quorate.doors.auth import ANYONE, NOBODY, Action, Authority, Identity, check_proof
+from quorate.doors.questions import QUESTIONS, Operator
+from quorate.doors.questions_series import SERIES_QUESTIONS
+from quorate.doors.tokens import is_session_token
+from quorate.hosts.server import ServedRun, Server
+from quorate.ports import Series
+from quorate.stores import MemorySeries
+from quorate.wire.messages import Granted, Replied
 
 
 class Guest(Protocol):
@@ -49,7 +46,9 @@ class Service:
         self.authority = authority
         self.tokens = tokens
         self.draining = False
-        self._operator = _Operator(server)
+        self.series: Series = MemorySeries()
+        """How numbers went. Whoever makes the service puts the real one here."""
+        self.operator = Operator(server)
 
     # -- members ----------------------------------------------------------------------------------------------------
 
@@ -140,8 +139,9 @@ class Service:
             if not self.tokens:
                 return None
             return Refusal("bad_token", "joins must name a key here", "join with a key; the SDK makes one by itself")
-        signed = signed_by_joiner(guest.challenge, call.run, join.member, join.supersedes, join.nonce)
-        if check_proof(join.key, signed, call.proof):
+        challenge, signature = join.proof[:CHALLENGE_BYTES], join.proof[CHALLENGE_BYTES:]
+        signed = signed_by_joiner(challenge, call.run, join.member, join.supersedes, join.nonce)
+        if challenge == guest.challenge and check_proof(join.key, signed, signature):
             return None
         return Refusal("bad_token", "the signature does not show that the joiner holds its key", "sign the challenge")
 
@@ -150,11 +150,23 @@ class Service:
 
     # -- people and tools -------------------------------------------------------------------------------------------
 
+    def identify(self, token: str) -> Identity | Refusal:
+        """Who somebody is that shows this token. A session token is good for its member alone, and only together with
+        its name: see ``Calls``; by itself it opens nothing."""
+        if not token and not self.tokens:
+            return ANYONE
+        if is_session_token(token):
+            return NOBODY
+        return self.authority.check_token(token, time.time())
+
     async def ask(self, identity: Identity, number: int, what: str, run: str, arguments: dict[str, Any]) -> Replied:
-        known = _QUESTIONS.get(what)
+        known = QUESTIONS.get(what) or SERIES_QUESTIONS.get(what)
         try:
             if known is None:
-                raise Refused(Refusal("malformed", f"{what!r} cannot be asked", _can_be_asked()))
+                can_be_asked = f"ask one of: {', '.join(sorted(QUESTIONS | SERIES_QUESTIONS))}"
+                raise Refused(Refusal("malformed", f"{what!r} cannot be asked", can_be_asked))
+            if identity is NOBODY:
+                raise Refused(Refusal("bad_token", "nobody knows who asks", "ask with a token that names a role"))
             action, answer = known
             if not identity.role.allows(action) or (run and not identity.covers(run)):
                 why = f"a token for {identity.role.value}s of {identity.run!r} does not allow {what} of {run!r}"
@@ -162,6 +174,8 @@ class Service:
             return Replied(number, await answer(self, identity, run, arguments))
         except Refused as error:
             return Replied(number, None, error.refusal)
+        except ConfigErrors as error:
+            return Replied(number, None, error.refusal())
         except ConfigError as error:
             return Replied(number, None, Refusal("config", f"{error.field} = {error.value!r}", error.fix))
         except QuorateError as error:
@@ -173,100 +187,6 @@ class Service:
             raise Refused(self._no_run(run))
         return found
 
-    async def _status(self, _identity: Identity, _run: str, _arguments: dict[str, Any]) -> dict[str, Any]:
-        server = self.server
-        return {
-            "version": __version__, "host": server.name, "address": server.address, "serving": server.serving,
-            "draining": self.draining, "uptime_s": (now_us() - server.started_us) / 1e6, "runs": len(server.runs),
-        }  # fmt: skip
-
-    async def _runs(self, identity: Identity, _run: str, _arguments: dict[str, Any]) -> list[dict[str, Any]]:
-        covered = [name for name in sorted(self.server.runs) if identity.covers(name)]
-        return [_brief(await self._show(identity, name, {})) for name in covered]
-
-    async def _show(self, _identity: Identity, run: str, _arguments: dict[str, Any]) -> dict[str, Any]:
-        served = self.served(run)
-        explanation, overview = await served.explain()
-        if overview is None and served.host.run is not None and served.host.quiet():
-            overview = served.host.run.about()
-        return {"run": run, "explanation": builtins(explanation), **builtins(overview or {})}
-
-    async def _create(self, _identity: Identity, run: str, arguments: dict[str, Any]) -> dict[str, Any]:
-        kind = str(arguments.get("kind", "cluster"))
-        config = arguments.get("config", {})
-        if not isinstance(config, dict):
-            raise ConfigError("config", config, "a table of settings")
-        rules = self.server.kinds.newest(kind).rules
-        config = msgspec.to_builtins(self.defaults.get(kind, {})) | config
-        await self.server.create(RunCreated(run, kind, rules, config, label=str(arguments.get("label", ""))[:256]))
-        return await self._show(_identity, run, {})
-
-    async def _stop(self, _identity: Identity, run: str, arguments: dict[str, Any]) -> dict[str, Any]:
-        return await self._command(run, RunStopped(str(arguments.get("reason", ""))[:256]))
-
-    async def _roll_back(self, _identity: Identity, run: str, arguments: dict[str, Any]) -> dict[str, Any]:
-        return await self._command(run, RunRolledBack(str(arguments.get("reason", ""))[:256]))
-
-    async def _order(self, _identity: Identity, run: str, arguments: dict[str, Any]) -> dict[str, Any]:
-        try:
-            order = msgspec.convert(arguments, _Order)
-        except msgspec.ValidationError as error:
-            raise Refused(malformed(error, "order")) from None
-        return await self._command(run, WorkerOrdered(order.member, order.command, order.arguments))
-
-    async def _command(self, run: str, event: Event) -> dict[str, Any]:
-        served = self.served(run)
-        if (stopped := served.host.stopped) is not None:
-            why = f"this host has stopped serving the run: {stopped.why}"
-            raise Refused(Refusal(stopped.code, why, "see the server's log, mend the cause, and start it again"))
-        answer = await self._operator.command(served, event)
-        if isinstance(answer, Refusal):
-            raise Refused(answer)
-        return {"entry": answer.entry, **(answer.result or {})}
-
-
-class _Order(msgspec.Struct, forbid_unknown_fields=True):
-    command: Command
-    member: str = ""
-    arguments: dict[str, Any] = {}
-
-
-class _Operator:
-    """The peer through which the service itself gives commands."""
-
-    def __init__(self, server: Server) -> None:
-        self._server = server
-        self._open: dict[Cause, tuple[str, asyncio.Future[Accepted | Refusal]]] = {}
-
-    async def command(self, run: ServedRun, event: Event) -> Accepted | Refusal:
-        cause = Cause(f"{OPERATOR_MARK}service", 0, secrets.randbelow(2**53))
-        done: asyncio.Future[Accepted | Refusal] = asyncio.get_running_loop().create_future()
-        self._open[cause] = (run.name, done)
-        try:
-            self._server.receive(run, self, Call(run.name, cause, Raw(encode(event))))
-            return await done
-        finally:
-            del self._open[cause]
-
-    def send(self, message: ToMember) -> None:
-        if isinstance(message, Answered):
-            _, done = self._open.get(message.cause, ("", None))
-            if done is not None and not done.done():
-                done.set_result(message.answer)
-        elif isinstance(message, Moved):
-            refusal = Refusal("not_serving", f"{message.address or 'another host'} serves the run", "ask there")
-            for run, done in self._open.values():
-                if run == message.run and not done.done():
-                    done.set_result(refusal)
-
-    def flush(self) -> None:
-        pass
-
-
-def _brief(shown: dict[str, Any]) -> dict[str, Any]:
-    """A run among many: how many of each there are, not each of them."""
-    return {name: len(value) if isinstance(value, list) else value for name, value in shown.items()}
-
 
 def _not_entered(member: str) -> Refusal:
     why = f"{member or 'somebody'} has not shown who it is here"
@@ -275,19 +195,3 @@ def _not_entered(member: str) -> Refusal:
 
 def _never() -> Refusal:
     return Refusal("bug", "a refusal without a reason", "report it")
-
-
-Question = Callable[[Service, Identity, str, dict[str, Any]], Awaitable[Any]]
-_QUESTIONS: dict[str, tuple[Action, Question]] = {
-    "status": (Action.LOOK, Service._status),
-    "runs": (Action.LOOK, Service._runs),
-    "show": (Action.LOOK, Service._show),
-    "create": (Action.CREATE, Service._create),
-    "stop": (Action.OPERATE, Service._stop),
-    "order": (Action.OPERATE, Service._order),
-    "roll-back": (Action.OPERATE, Service._roll_back),
-}
-
-
-def _can_be_asked() -> str:
-    return f"ask one of: {', '.join(sorted(_QUESTIONS))}"

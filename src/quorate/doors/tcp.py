@@ -11,23 +11,25 @@ import errno
 import secrets
 import socket
 import ssl
-import time
 from typing import Any, Final, cast
 
 from quorate.config import ConnectionLimits
 from quorate.core.errors import ConfigError, Refusal
-from quorate.core.members import Cause
+from quorate.core.members import CHALLENGE_BYTES, Cause
 from quorate.core.messages import Answered, Call, Hello, Sign
-from quorate.doors.auth import ANYONE, Identity, Meter
+from quorate.doors.auth import NOBODY, Identity, Meter
 from quorate.doors.service import Service
 from quorate.hosts.server import now_us
 from quorate.version import __version__
 from quorate.wire.frames import FrameReader, FrameTooLarge, frame
-from quorate.wire.messages import CHALLENGE_BYTES, Ask, Goodbye, Greet, Greeted, agree, to_server
+from quorate.wire.messages import Ask, Goodbye, Greet, Greeted, Replied, agree, to_server
 
 HANDSHAKE_S: Final = 10.0
 LAST_WORDS_S: Final = 1.0
-"""When the door closes: for replies under way, and for each client to take what was sent to it."""
+"""When a connection is closed: for replies under way, and for the client to take what was sent to it."""
+MAX_ASKED: Final = 16
+"""Questions of one connection that may wait for their replies. A reply can be a thousand times as long as its question:
+without a limit a packet full of questions would fill the memory, and keep everybody waiting, before a byte is sent."""
 
 
 class Connection(asyncio.Protocol):
@@ -44,7 +46,7 @@ class Connection(asyncio.Protocol):
         self.asked: set[asyncio.Task[None]] = set()
         self._joins: dict[Cause, str] = {}
         self.heard_us = now_us()
-        self.identity = door.stranger
+        self.identity = NOBODY
         self.challenge = secrets.token_bytes(CHALLENGE_BYTES)
         self.entered: dict[tuple[str, str], int] = {}
         self.address = "?"
@@ -109,9 +111,7 @@ class Connection(asyncio.Protocol):
             case Hello():
                 self._service.hello(self, message)
             case Ask():
-                task = asyncio.get_running_loop().create_task(self._ask(message))
-                self.asked.add(task)
-                task.add_done_callback(self.asked.discard)
+                self._asked(message)
             case Refusal():
                 self.close(message)
             case _:
@@ -125,7 +125,7 @@ class Connection(asyncio.Protocol):
             self.close(Refusal("malformed", f"{type(message).__name__} before a greeting", "greet first"))
             return
         version = agree(message.oldest, message.newest)
-        identity = self._door.identify(message.token)
+        identity = self._service.identify(message.token)
         for outcome in (version, identity):
             if isinstance(outcome, Refusal):
                 self.close(outcome)
@@ -149,8 +149,20 @@ class Connection(asyncio.Protocol):
             self._counted_as = identity.id
         return refusal
 
+    def _asked(self, ask: Ask) -> None:
+        if len(self.asked) >= MAX_ASKED:
+            why = f"{MAX_ASKED} questions of this connection wait for their replies"
+            refusal = Refusal("overloaded", why, "read a reply before the next question")
+            self._service.server.send(self, Replied(ask.number, None, refusal))  # type: ignore[arg-type]
+            return
+        task = asyncio.get_running_loop().create_task(self._ask(ask))
+        self.asked.add(task)
+        task.add_done_callback(self.asked.discard)
+
     async def _ask(self, ask: Ask) -> None:
+        """Not counted any more when the reply goes out: whoever has read it may ask again."""
         replied = await self._service.ask(self.identity, ask.number, ask.what, ask.run, ask.arguments)
+        self.asked.discard(cast("asyncio.Task[None]", asyncio.current_task()))
         self._service.server.send(self, replied)  # type: ignore[arg-type]
 
     # -- messages out -----------------------------------------------------------------------------------------------
@@ -173,7 +185,7 @@ class Connection(asyncio.Protocol):
             transport.abort()
 
     def close(self, refusal: Refusal) -> None:
-        """Say why, then close."""
+        """Say why, then close: soon also on somebody who takes nothing, and so would keep the connection for ever."""
         if self._closing:
             return
         self._closing = True
@@ -184,6 +196,7 @@ class Connection(asyncio.Protocol):
         self.flush()
         if self._transport is not None:
             self._transport.close()
+            asyncio.get_running_loop().call_later(LAST_WORDS_S, self.abort)
 
     def hush(self) -> None:
         if self._transport is not None and not self._transport.is_closing():
@@ -205,12 +218,11 @@ class Connection(asyncio.Protocol):
 
 
 class TcpDoor:
-    def __init__(self, service: Service, limits: ConnectionLimits, stranger: Identity = ANYONE) -> None:
-        """``stranger``: who somebody without a token is; only used where no tokens are asked for."""
+    def __init__(self, service: Service, limits: ConnectionLimits, meter: Meter | None = None) -> None:
+        """``meter``: shared with other doors, since limits are meant for all of them together."""
         self.service = service
         self.limits = limits
-        self.meter = Meter(limits)
-        self.stranger = stranger
+        self.meter = meter or Meter(limits)
         self.connections: dict[Connection, None] = {}
         self._listener: asyncio.Server | None = None
         self._patrol: asyncio.Task[None] | None = None
@@ -242,11 +254,6 @@ class TcpDoor:
             except OSError as error:
                 raise _cannot_listen(error, str(place[0]), int(place[1])) from None
         self._patrol = asyncio.get_running_loop().create_task(self._walk())
-
-    def identify(self, token: str) -> Identity | Refusal:
-        if not token and not self.service.tokens:
-            return self.stranger
-        return self.service.authority.check_token(token, time.time())
 
     def hush(self) -> None:
         """Let nobody in, and read nothing more: what is under way can end."""

@@ -43,6 +43,8 @@ SECRET_BYTES: Final = 32
 MAX_TOKEN: Final = 1024
 """Characters; what a Greet or a Hello carries at most."""
 ANY: Final = "*"
+CHALLENGE_S: Final = 60
+"""From being given a challenge to joining with it."""
 
 _MARK: Final = "qrt1_"
 _SESSION: Final = _MARK + "session_"
@@ -82,6 +84,8 @@ class Identity(msgspec.Struct, frozen=True):
 
 ANYONE: Final = Identity(Role.ADMIN, name="anyone")
 """Who speaks where no tokens are asked: on loopback, or with --insecure."""
+NOBODY: Final = Identity(Role.VIEWER, "", "nobody")
+"""Who has not said yet who it is: may look at no run."""
 
 
 class _Body(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
@@ -98,13 +102,14 @@ _body: Reader[_Body] = Reader(_Body, "token")
 class Authority:
     """Makes tokens and checks them. Two authorities with the same secret are the same."""
 
-    __slots__ = ("_role_key", "_session_key")
+    __slots__ = ("_challenge_key", "_role_key", "_session_key")
 
     def __init__(self, secret: bytes) -> None:
         if len(secret) != SECRET_BYTES:
             raise ConfigError("server secret", f"{len(secret)} bytes", f"exactly {SECRET_BYTES} random bytes")
         self._role_key = _derive(secret, b"quorate 1 role tokens")
         self._session_key = _derive(secret, b"quorate 1 session tokens")
+        self._challenge_key = _derive(secret, b"quorate 1 challenges")
 
     @classmethod
     def open(cls, folder: Path) -> Authority:
@@ -161,6 +166,18 @@ class Authority:
             return Refusal("bad_token", f"the token expired {now_s - body.expires_s:.0f} s ago", _ASK)
         return Identity(role, body.run, body.name, body.id.hex())
 
+    # -- challenges ------------------------------------------------------------------------------------------------
+
+    def challenge(self, now_s: float) -> bytes:
+        """What a joiner signs who has no connection of its own. Nothing is stored: it proves itself, for a minute."""
+        head = math.ceil(now_s + CHALLENGE_S).to_bytes(8, "big") + secrets.token_bytes(8)
+        return head + hmac.digest(self._challenge_key, head, "sha256")[:16]
+
+    def check_challenge(self, challenge: bytes, now_s: float) -> bool:
+        head, seal = challenge[:16], challenge[16:]
+        right = hmac.digest(self._challenge_key, head, "sha256")[:16]
+        return hmac.compare_digest(seal, right) and now_s < int.from_bytes(head[:8], "big")
+
     # -- session tokens ---------------------------------------------------------------------------------------------
 
     def session_token(self, run: str, member: str, incarnation: int, term: int) -> str:
@@ -179,6 +196,11 @@ class Authority:
 
     def _session_seal(self, run: str, member: str, incarnation: int, term: int) -> str:
         return _seal(self._session_key, encode((run, member, incarnation, term)))
+
+
+def is_session_token(token: str) -> bool:
+    """Whether it claims to be one."""
+    return token.startswith(_SESSION)
 
 
 def _derive(secret: bytes, purpose: bytes) -> bytes:

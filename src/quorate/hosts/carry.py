@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import msgspec
+
 from quorate.core import shell
 from quorate.core.errors import JournalBusy, JournalError, JournalFull, JournalGap, OutcomeUnknown
 from quorate.core.snapshot import Snapshot
-from quorate.ports import Append, Conflict, Journal, Outcome, Saved
+from quorate.ports import Append, Conflict, Journal, Outcome, Saved, Segment
 
 PAGE = 1000
 
@@ -65,6 +67,8 @@ def append_all(journal: Journal, wishes: list[tuple[str, shell.Append]]) -> list
 def read_entry(journal: Journal, run: str, n: int) -> shell.Report:
     try:
         found = journal.read(run, n, 1)
+    except JournalBusy:
+        return shell.EntryRead(n, None)  # the same bytes are written again, which tells what is there
     except JournalError as error:
         return shell.Broken(error.code, str(error))
     return shell.EntryRead(n, found[0] if found else None)
@@ -72,3 +76,20 @@ def read_entry(journal: Journal, run: str, n: int) -> shell.Report:
 
 def save(journal: Journal, run: str, snapshot: Snapshot) -> None:
     journal.save_snapshot(run, Saved(snapshot.n, snapshot.root, snapshot.pages))
+
+
+class Retention(msgspec.Struct, frozen=True):
+    """How much of a journal stays where: see ``host.segment_entries`` and ``host.keep_segments`` in the settings."""
+
+    segment_entries: int = 10_000
+    keep_segments: int | None = None
+
+
+def archive(journal: Journal, run: str, covered: int, retention: Retention) -> Segment | None:
+    """After a snapshot of the entries up to ``covered``: move the older half of what is hot into a segment, if that is
+    enough to fill one."""
+    segments = journal.segments(run)
+    archived = segments[-1].last if segments else 0
+    if covered - archived < 2 * retention.segment_entries:
+        return None
+    return journal.compact(run, covered - retention.segment_entries, retention.keep_segments)

@@ -5,7 +5,9 @@ written by the committer's thread, the loop goes on reading. Messages to one pee
 turn.
 
 The server serves what it may. With the exclusive lock of its store it takes over at once; without it every run is
-followed, members are sent to whoever serves, and the lock is tried again.
+followed, members are sent to whoever serves, and the lock is tried again. Where a lock can lapse, a server that has
+lost it steps back: whatever another one has taken over since is followed, and what nobody took is still served. Nothing
+depends on it: of two servers that both believe they may serve, only one can write.
 """
 
 from __future__ import annotations
@@ -24,13 +26,15 @@ from quorate.core.journal import RunCreated
 from quorate.core.kinds import KINDS
 from quorate.core.limits import Limits
 from quorate.core.machine import Duty, Explanation
-from quorate.core.messages import ToHost, ToMember
+from quorate.core.messages import Answered, ToHost, ToMember
 from quorate.core.run import Kinds, Run
+from quorate.core.snapshot import Snapshot
 from quorate.hosts import carry
 from quorate.hosts.chronicle import Chronicle
 from quorate.hosts.committer import Committer
 from quorate.hosts.log import Log
-from quorate.ports import Journal
+from quorate.hosts.metrics import Metrics
+from quorate.ports import Journal, Segment
 
 LOCK_S = 0.2
 """How often a server that may not serve yet tries the lock, and looks for news of runs."""
@@ -41,7 +45,7 @@ PAUSE_S = 0.01
 """A run is mostly between two entries: look again a few times before it is made to answer."""
 
 
-OF_THE_STORE = frozenset({"journal_broken", "journal_full", "journal_busy"})
+OF_THE_STORE = frozenset({"journal_broken", "journal_full", "journal_busy", "outcome_unknown"})
 """Why a run stopped that concerns all runs: this process cannot write any more, while it keeps others from the lock."""
 
 
@@ -75,6 +79,9 @@ class ServedRun:
         self._timer_us = 0
         self._asked: list[asyncio.Future[Shown]] = []
         self._flying: shell.Append | None = None
+        self._told_n = 0
+        self._wish: tuple[bytes, int] = (b"", 0)
+        """The nonce of the entry that was handed to the store last, and when that was, for the first time."""
         self.loaded = asyncio.get_running_loop().create_future()
 
     def start(self) -> None:
@@ -105,12 +112,23 @@ class ServedRun:
         return (await self.explain())[0]
 
     def do(self, actions: list[shell.Action]) -> None:
+        if self.host.landed:
+            metrics, landed_events, self.host.landed = self.server.metrics, self.host.landed, []
+            metrics.committed(self.name, (now_us() - self._wish[1]) / 1e6)
+            metrics.recorded(self.name, landed_events)
         landed = self._landed()
         for action in actions:
             self._carry_out(action)
         self._arm()
-        if landed is not None and self.host.run is not None:
-            self.server.chronicle.committed(self.host.run, landed)
+        run = self.host.run
+        if run is None:
+            return
+        if landed is not None:
+            self.server.chronicle.committed(run, landed)
+        if run.head.n != self._told_n:
+            self._told_n = run.head.n
+            for told in self.server.on_entry:
+                told(self.name, run.head.n)
 
     def _landed(self) -> bytes | None:
         """The entry that was on its way, if it has just become part of the journal."""
@@ -127,6 +145,8 @@ class ServedRun:
             case shell.Send(peer=peer, message=message):
                 server.send(peer, message)
             case shell.Append():
+                if action.nonce != self._wish[0]:
+                    self._wish = (action.nonce, now_us())
                 self._flying = action if server.log.tells("warn") else None
                 server.append(self, action)
             case shell.Load():
@@ -134,9 +154,7 @@ class ServedRun:
             case shell.ReadEntry(n=n):
                 server.committer.later(lambda: carry.read_entry(server.journal, self.name, n), self.report)
             case shell.Save(snapshot=snapshot):
-                server.committer.later(
-                    lambda: carry.save(server.journal, self.name, snapshot), _nothing, self._not_saved
-                )
+                server.committer.later(lambda: self._save(snapshot), self._saved, self._not_saved)
             case shell.Explained(explanation=explanation, overview=overview):
                 self._answer((explanation, overview))
             case shell.Perform(duty=duty):
@@ -156,8 +174,19 @@ class ServedRun:
         if not self.loaded.done():
             self.loaded.set_result(None)
 
+    def _save(self, snapshot: Snapshot) -> Segment | None:
+        """On the reader's thread, off the commit path."""
+        journal = self.server.journal
+        carry.save(journal, self.name, snapshot)
+        return carry.archive(journal, self.name, snapshot.n, self.server.retention)
+
+    def _saved(self, segment: Segment | None) -> None:
+        if segment is not None:
+            said = {"first": segment.first, "last": segment.last, "file": segment.name}
+            self.server.log.info("archived a segment", run=self.name, **said)
+
     def _not_saved(self, error: Exception) -> None:
-        """Nothing is lost: a restart folds more entries."""
+        """Nothing is lost: a restart folds more entries, or reads more of them in the hot store."""
         self.server.log.warn("a snapshot could not be saved", run=self.name, why=str(error))
 
     def _answer(self, shown: Shown) -> None:
@@ -167,9 +196,10 @@ class ServedRun:
                 future.set_result(shown)
 
     def _arm(self) -> None:
-        """One timer, at the host's next wish. Not while another server holds the store: a follower's only wish is to
-        take over from a host that is silent, and a host without work is; the lock knows better."""
-        wake_us = self.host.wake_us() if self.server.serving else None
+        """One timer, at the host's next wish. Not for a follower while another server holds the store: its only wish is
+        to take over from a host that is silent, and a host without work is; the lock knows better."""
+        follows = not self.server.serving and self.host.phase is Phase.FOLLOWING
+        wake_us = None if follows else self.host.wake_us()
         if wake_us is None or (self._timer is not None and self._timer_us <= wake_us):
             return
         if self._timer is not None:
@@ -194,23 +224,29 @@ class Server:
         inline: bool = False,
         kinds: Kinds = KINDS,
         limits: Limits | None = None,
+        retention: carry.Retention | None = None,
         log: Log | None = None,
     ) -> None:
         """``inline``: appends take no time worth a thread, as with a journal in memory."""
         self.journal = journal
+        self.retention = retention or carry.Retention()
         self.name = name
         self.address = address
         self.kinds = kinds
         self.limits = limits or Limits()
         self.log = log or Log()
+        self.metrics = Metrics()
         self.chronicle = Chronicle(self.log, kinds)
         self.runs: dict[str, ServedRun] = {}
         self.serving = False
         self.broken: asyncio.Future[shell.Stop] = asyncio.get_running_loop().create_future()
         """Done when the store cannot be written any more: whoever runs this server should end it."""
+        self.on_entry: list[Callable[[str, int], None]] = []
+        """Called with a run and its newest entry when there is a new one, after whom it concerns was told."""
         self.started_us = now_us()
         self.committer = Committer(journal, asyncio.get_running_loop())
         self._inline = inline
+        self._lapses = bool(getattr(journal, "lock_lapses", False))
         self._loop = asyncio.get_running_loop()
         self._ready: dict[str, ServedRun] = {}
         self._dirty: dict[Peer, None] = {}
@@ -223,12 +259,12 @@ class Server:
 
     async def start(self) -> None:
         """Read all runs, and serve them if the store lets us. Raises JournalError."""
-        for name in await self._off_loop(self.journal.runs):
+        for name in await self.off_loop(self.journal.runs):
             await self._open(name)
-        if self._lock():
+        if await self._lock():
             self._serve()
-        else:
-            self._watch = asyncio.create_task(self._follow())
+        if self._lapses or not self.serving:
+            self._watch = asyncio.create_task(self._keep_place())
         if self.log.tells("info"):
             self._tell = asyncio.create_task(self._tell_waiting())
 
@@ -244,9 +280,10 @@ class Server:
                 task.cancel()
         await asyncio.to_thread(self.committer.close)
 
-    def _lock(self) -> bool:
+    async def _lock(self) -> bool:
+        """Off the loop: a lock may be on another machine."""
         lock = getattr(self.journal, "try_lock", None)
-        return lock is None or bool(lock())
+        return lock is None or bool(await self.off_loop(lock))
 
     def _serve(self) -> None:
         self.serving = True
@@ -254,31 +291,49 @@ class Server:
         for run in self.runs.values():
             run.report(shell.Take())
 
-    async def _follow(self) -> None:
-        """Another host serves: keep up with it, and be ready when it goes."""
-        holder = getattr(self.journal, "lock_holder", str)()
-        self.log.info("following: another server holds the store", host=self.name, process=holder or "?")
-        while not self.serving:
+    async def _keep_place(self) -> None:
+        """While another host serves keep up with it, and be ready when it goes. Notice if our own lock lapses."""
+        if not self.serving:
+            await self._tell_following()
+        while self._lapses or not self.serving:
             await asyncio.sleep(LOCK_S)
+            mine = False
             try:
-                free = self._lock()
+                mine = await self._lock()
                 await self._catch_up()
             except JournalError as error:
                 self.log.once("cannot follow", "", str(error), code=error.code)
+                if not mine and self.serving:
+                    self._step_back()
                 continue
-            if free:
+            if not mine and self.serving:
+                self._step_back()
+            if mine and not self.serving:
                 self.log.info("the other server is gone: taking over", host=self.name)
                 self._serve()
             self.flush_soon()
 
+    def _step_back(self) -> None:
+        """Whether another host has taken over a run is in its journal, and its members are told when we read it."""
+        self.serving = False
+        self.log.warn("the lock has lapsed: following, since another server may serve now", host=self.name)
+
+    async def _tell_following(self) -> None:
+        holder = await self.off_loop(getattr(self.journal, "lock_holder", str))
+        self.log.info("following: another server holds the store", host=self.name, process=holder or "?")
+
     async def _catch_up(self) -> None:
-        """What the other host wrote. After the lock was taken nobody else writes, so this is all there is."""
-        for name in await self._off_loop(self.journal.runs):
+        """What other hosts wrote. While we serve that is nothing, but for the last words of one that had not yet
+        noticed that its lock has lapsed: what it made or took is taken from it."""
+        for name in await self.off_loop(self.journal.runs):
             if name not in self.runs:
                 await self._open(name)
-        for run in self.runs.values():
-            while await self._read_on(run):
-                pass
+        for run in list(self.runs.values()):
+            if not self.serving or run.host.phase is Phase.FOLLOWING:
+                while await self._read_on(run):
+                    pass
+                if self.serving and run.host.run is not None:
+                    run.report(shell.Take())
 
     async def _tell_waiting(self) -> None:
         while True:
@@ -290,14 +345,24 @@ class Server:
 
     async def _read_on(self, run: ServedRun) -> bool:
         first = 1 if run.host.run is None else run.host.run.head.n + 1
-        entries = await self._off_loop(lambda: self.journal.read(run.name, first))
+        entries = await self.off_loop(lambda: self.journal.read(run.name, first))
         if entries:
             run.report(shell.Followed(first, entries))
         return bool(entries) and run.host.run is not None and run.host.run.head.n >= first
 
-    async def _off_loop(self, work: Callable[[], Any]) -> Any:
+    async def off_loop(self, work: Callable[[], Any]) -> Any:
+        """Blocking work, such as reading a journal, on the reader's thread."""
         done: asyncio.Future[Any] = self._loop.create_future()
-        self.committer.later(work, done.set_result, done.set_exception)
+
+        def result(value: Any) -> None:
+            if not done.done():
+                done.set_result(value)
+
+        def failed(error: Exception) -> None:
+            if not done.done():
+                done.set_exception(error)
+
+        self.committer.later(work, result, failed)
         return await done
 
     async def _open(self, name: str) -> ServedRun:
@@ -338,6 +403,8 @@ class Server:
             run.report(shell.Disconnected(peer))  # type: ignore[arg-type]
 
     def send(self, peer: Any, message: ToMember) -> None:
+        if type(message) is Answered:
+            self.metrics.answered(message.answer)
         peer.send(message)
         self._dirty[peer] = None
         self.flush_soon()
@@ -375,7 +442,3 @@ class Server:
 
 def now_us() -> int:
     return time.monotonic_ns() // 1000
-
-
-def _nothing(_result: Any) -> None:
-    pass

@@ -18,21 +18,41 @@ from quorate.ports.journal import (
 )
 from quorate.ports.mailbox import MAX_LETTER_BYTES, Letter, Mailbox
 from quorate.ports.pulse import MAX_NOTE_BYTES, Beat, Pulse
+from quorate.ports.series import (
+    MAX_SERIES,
+    MAX_SERIES_PER_RUN,
+    MAX_VALUE,
+    TIERS,
+    Bucket,
+    Key,
+    Point,
+    Series,
+    Tier,
+)
 
 __all__ = [
     "MAX_ENTRY_BYTES",
     "MAX_LETTER_BYTES",
     "MAX_NOTE_BYTES",
     "MAX_RUN_NAME_BYTES",
+    "MAX_SERIES",
+    "MAX_SERIES_PER_RUN",
+    "MAX_VALUE",
+    "TIERS",
     "Append",
     "Appended",
     "Beat",
+    "Bucket",
     "Conflict",
     "Journal",
+    "Key",
     "Letter",
     "Mailbox",
     "Outcome",
+    "Point",
     "Pulse",
     "Saved",
     "Segment",
+    "Series",
+    "Tier",
 ]

@@ -30,5 +30,11 @@ class Pulse(Protocol):
     def forget(self, run: str, key: str) -> None:
         """Drop the key; unknown keys are fine."""
 
+    def tally(self, run: str, place: str, turn: int) -> int:
+        """One more at this place, in this turn. Returns how many so far, this one included. Atomic: of those who come
+        at the same time each gets another number. A higher turn begins at 1 again, and what comes late to an older one
+        may get any number. A hint all the same: it need not survive, and one whose reply was lost may count twice. A
+        negative turn raises ``ValueError``."""
+
     def close(self) -> None:
         """Let go of everything. A second close is fine; any other call after it raises ``ValueError``."""

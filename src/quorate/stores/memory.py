@@ -47,6 +47,7 @@ class Shelf:
         self.changed = Condition()
         self.runs: dict[str, _Kept] = {}
         self.beats: dict[str, dict[str, Beat]] = {}
+        self.tallies: dict[tuple[str, str], tuple[int, int]] = {}
         self.letters: dict[str, dict[tuple[str, int], Letter]] = {}
         self.discarded: dict[tuple[str, str], int] = {}
 
@@ -180,6 +181,18 @@ class MemoryPulse(_Handle):
         run_name(run)
         with self._open():
             self.shelf.beats.get(run, {}).pop(key, None)
+
+    def tally(self, run: str, place: str, turn: int) -> int:
+        run_name(run)
+        named(place, "a place")
+        numbered(turn, 0, "a turn")
+        with self._open():
+            before, count = self.shelf.tallies.get((run, place), (turn, 0))
+            if turn < before:
+                return 0
+            count = count + 1 if turn == before else 1
+            self.shelf.tallies[run, place] = (turn, count)
+            return count
 
 
 class MemoryMailbox(_Handle):

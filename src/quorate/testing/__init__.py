@@ -1,8 +1,9 @@
-"""For authors of adapters: the suites that every journal, pulse and mailbox must pass. The map of the room:
+"""For authors of adapters: the suites that every journal, pulse, mailbox and series must pass. The map of the room:
 
     journal.py     JOURNAL_CHECKS, from journal_appends.py, journal_reads.py and journal_archive.py
     pulse.py       PULSE_CHECKS
     mailbox.py     MAILBOX_CHECKS
+    series.py      SERIES_CHECKS
     faults.py      LostReply: a journal whose replies get lost
     expect.py      assertions without a test framework
 
@@ -13,14 +14,20 @@ from quorate.testing.faults import LostReply, append_surely
 from quorate.testing.journal import JOURNAL_CHECKS, check_journal
 from quorate.testing.mailbox import MAILBOX_CHECKS, check_mailbox
 from quorate.testing.pulse import PULSE_CHECKS, check_pulse
+from quorate.testing.series import SERIES_CHECKS, SUITE_IN_ALL, SUITE_PER_RUN, SUITE_TIERS, check_series
 
 __all__ = [
     "JOURNAL_CHECKS",
     "MAILBOX_CHECKS",
     "PULSE_CHECKS",
+    "SERIES_CHECKS",
+    "SUITE_IN_ALL",
+    "SUITE_PER_RUN",
+    "SUITE_TIERS",
     "LostReply",
     "append_surely",
     "check_journal",
     "check_mailbox",
     "check_pulse",
+    "check_series",
 ]

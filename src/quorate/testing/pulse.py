@@ -76,6 +76,30 @@ def many_may_beat_at_once(open_pulse: OpenPulse) -> None:
         equal(pulse.beats("r"), {me: Beat(30, me.encode()) for me in beaters}, "beats")
 
 
+def a_tally_counts_each_once_and_begins_anew_with_every_turn(open_pulse: OpenPulse) -> None:
+    with opened(open_pulse) as pulse, opened(open_pulse) as other:
+        equal([pulse.tally("r", "door", 1), other.tally("r", "door", 1)], [1, 2], "two in one turn")
+        equal([pulse.tally("r", "window", 1), pulse.tally("s", "door", 1)], [1, 1], "another place, another run")
+        equal([other.tally("r", "door", 5), pulse.tally("r", "door", 5)], [1, 2], "the next turn")
+        pulse.tally("r", "door", 1)
+        equal(other.tally("r", "door", 5), 3, "after somebody came late to an older turn")
+        raises(ValueError, "a negative turn", pulse.tally, "r", "door", -1)
+        raises(ValueError, "a place without a name", pulse.tally, "r", "", 1)
+
+
+def many_may_come_at_once_and_each_gets_another_number(open_pulse: OpenPulse) -> None:
+    numbers: list[int] = []
+
+    def come() -> None:
+        with opened(open_pulse) as pulse:
+            numbers.extend(pulse.tally("r", "door", 7) for _ in range(20))
+
+    with Together() as together:
+        for _ in range(4):
+            together.call(come)
+    equal(sorted(numbers), list(range(1, 81)), "numbers")
+
+
 def closing_twice_is_fine_and_nothing_works_afterwards(open_pulse: OpenPulse) -> None:
     with opened(open_pulse) as pulse:
         pulse.close()
@@ -83,6 +107,7 @@ def closing_twice_is_fine_and_nothing_works_afterwards(open_pulse: OpenPulse) ->
         raises(ValueError, "beat after close", pulse.beat, "r", "a", Beat(1))
         raises(ValueError, "beats after close", pulse.beats, "r")
         raises(ValueError, "forget after close", pulse.forget, "r", "a")
+        raises(ValueError, "tally after close", pulse.tally, "r", "a", 1)
 
 
 PULSE_CHECKS: tuple[PulseCheck, ...] = (
@@ -92,6 +117,8 @@ PULSE_CHECKS: tuple[PulseCheck, ...] = (
     any_name_is_only_a_name,
     a_beat_outside_the_limits_is_refused,
     many_may_beat_at_once,
+    a_tally_counts_each_once_and_begins_anew_with_every_turn,
+    many_may_come_at_once_and_each_gets_another_number,
     closing_twice_is_fine_and_nothing_works_afterwards,
 )
 

@@ -1,8 +1,9 @@
-"""Journal, pulse and mailbox on a local disk, in SQLite files under one data directory. The map of the room:
+"""Journal, pulse, mailbox and series on a local disk, in SQLite files under one data directory. The map of the room:
 
 journal.py      SqliteJournal: the conditional append, reading, watching
 mailbox.py      SqliteMailbox, in the same file
 pulse.py        SqlitePulse, in a file of its own
+series.py       SqliteSeries, in a file of its own
 database.py     one file: connections, transactions, whether it may still be written
 schema.py       what is in the files, how they come into being, which are refused
 heads.py        where each run stands
@@ -23,5 +24,6 @@ rebuild.py      a new journal from that
 from quorate.stores.sqlite.journal import SqliteJournal
 from quorate.stores.sqlite.mailbox import SqliteMailbox
 from quorate.stores.sqlite.pulse import SqlitePulse
+from quorate.stores.sqlite.series import SqliteSeries
 
-__all__ = ["SqliteJournal", "SqliteMailbox", "SqlitePulse"]
+__all__ = ["SqliteJournal", "SqliteMailbox", "SqlitePulse", "SqliteSeries"]

@@ -49,5 +49,17 @@ class SqlitePulse:
         with self._database.write() as connection:
             connection.execute("DELETE FROM beats WHERE run = ? AND beater = ?", (name, beater))
 
+    def tally(self, run: str, place: str, turn: int) -> int:
+        name, where = run_name(run), named(place, "a place")
+        numbered(turn, 0, "a turn")
+        with self._database.write() as connection:
+            found = connection.execute(
+                "INSERT INTO tallies VALUES (?, ?, ?, 1) ON CONFLICT (run, place) DO UPDATE SET"
+                " count = CASE WHEN excluded.turn > turn THEN 1 ELSE count + 1 END, turn = excluded.turn"
+                " WHERE excluded.turn >= turn RETURNING count",
+                (name, where, turn),
+            ).fetchone()
+        return 0 if found is None else int(found[0])
+
     def close(self) -> None:
         self._database.close()

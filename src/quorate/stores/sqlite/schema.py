@@ -82,6 +82,9 @@ PULSE = FileKind(
         CREATE TABLE beats (
             run BLOB NOT NULL, beater BLOB NOT NULL, seq INTEGER NOT NULL, note BLOB NOT NULL, seal BLOB NOT NULL,
             PRIMARY KEY (run, beater)) WITHOUT ROWID;
+        CREATE TABLE tallies (
+            run BLOB NOT NULL, place BLOB NOT NULL, turn INTEGER NOT NULL, count INTEGER NOT NULL,
+            PRIMARY KEY (run, place)) WITHOUT ROWID;
         """,
 )
 
@@ -92,7 +95,11 @@ def connect(path: Path, kind: FileKind, *, timeout_s: float, mode: str = "rw") -
     ``text_factory`` is bytes because a damaged column may pretend to be text, which need not be UTF-8.
     """
     connection = sqlite3.connect(
-        f"file:{quote(str(path))}?mode={mode}", timeout_s, isolation_level=None, check_same_thread=False, uri=True
+        f"file://{quote(str(path.absolute()))}?mode={mode}",
+        timeout_s,
+        isolation_level=None,
+        check_same_thread=False,
+        uri=True,
     )
     try:
         connection.text_factory = bytes

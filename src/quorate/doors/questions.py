@@ -1,0 +1,265 @@
+"""What people and tools may ask of a server, and what they may order: one table, the same through every door.
+
+A question names what is asked, which run it is about, and arguments. It is answered with plain values or a refusal.
+Orders may carry a ``request``, a name that the sender gives its wish: the same wish sent again gets the answer that was
+given, also from the next server, because the journal remembers it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING, Annotated, Any, Final, TypeVar
+
+import msgspec
+from msgspec import Meta, Raw
+
+from quorate.core.cluster.events import Command, RunRolledBack, RunStopped, WorkerOrdered
+from quorate.core.codec import builtins, digest, encode, malformed
+from quorate.core.errors import Refusal, Refused
+from quorate.core.journal import RunCreated, decode_entry
+from quorate.core.machine import Event
+from quorate.core.members import OPERATOR_MARK, Accepted, Cause
+from quorate.core.messages import Answered, Call, Moved, ToMember
+from quorate.doors.roles import Action
+from quorate.doors.tokens import Identity
+from quorate.hosts.server import ServedRun, Server, now_us
+from quorate.version import __version__
+
+if TYPE_CHECKING:
+    from quorate.doors.service import Service
+
+MAX_PAGE: Final = 1000
+MAX_PAGE_BYTES: Final = 256 * 1024
+"""Of entries as the journal has them, in one answer: spelled out they are a few times as long."""
+_MASK: Final = 2**53 - 1
+
+T = TypeVar("T")
+Question = Callable[["Service", Identity, str, dict[str, Any]], Awaitable[Any]]
+
+
+# -- looking -------------------------------------------------------------------------------------------------------
+
+
+async def status(service: Service, _identity: Identity, _run: str, _arguments: dict[str, Any]) -> dict[str, Any]:
+    server = service.server
+    return {
+        "version": __version__, "host": server.name, "address": server.address, "serving": server.serving,
+        "draining": service.draining, "uptime_s": (now_us() - server.started_us) / 1e6, "runs": len(server.runs),
+    }  # fmt: skip
+
+
+async def runs(service: Service, identity: Identity, _run: str, _arguments: dict[str, Any]) -> list[dict[str, Any]]:
+    covered = [name for name in sorted(service.server.runs) if identity.covers(name)]
+    return [_brief(await show(service, identity, name, {})) for name in covered]
+
+
+async def show(service: Service, _identity: Identity, run: str, _arguments: dict[str, Any]) -> dict[str, Any]:
+    served = service.served(run)
+    explanation, overview = await served.explain()
+    if overview is None and served.host.run is not None and served.host.quiet():
+        overview = served.host.run.about()
+    return {"run": run, "explanation": builtins(explanation), **builtins(overview or {})}
+
+
+async def workers(service: Service, identity: Identity, run: str, _arguments: dict[str, Any]) -> list[dict[str, Any]]:
+    """Of one run, or of every run that the asker may see."""
+    names = [run] if run else [name for name in sorted(service.server.runs) if identity.covers(name)]
+    found: list[dict[str, Any]] = []
+    for name in names:
+        shown = await show(service, identity, name, {})
+        found += [{"run": name, **worker} for worker in shown.get("workers", [])]
+    return found
+
+
+class Page(msgspec.Struct, forbid_unknown_fields=True):
+    after: Annotated[int, Meta(ge=0, le=2**53)] = 0
+    limit: Annotated[int, Meta(ge=1, le=MAX_PAGE)] = 100
+
+
+async def journal(service: Service, _identity: Identity, run: str, arguments: dict[str, Any]) -> dict[str, Any]:
+    """Entries in order, with their events as plain values. Raises EntriesGone where retention has deleted them."""
+    page = wanted(arguments, Page, "journal")
+    served, store = service.served(run), service.server.journal
+
+    def read() -> tuple[list[bytes], int, int]:
+        gone = [segment.last for segment in store.segments(run) if not segment.present]
+        return store.read(run, page.after + 1, page.limit), store.last(run), max(gone, default=0) + 1
+
+    payloads, last, first = await service.server.off_loop(read)
+    payloads = _fitting(payloads)
+    entries = [plain_entry(served, payload, page.after + 1 + at) for at, payload in enumerate(payloads)]
+    seen = page.after + len(entries)
+    return {"entries": entries, "next": seen if entries and seen < last else None, "first": first, "last": last}
+
+
+def _fitting(payloads: list[bytes]) -> list[bytes]:
+    """As many as make a page of a bearable size, and at least one."""
+    size_bytes = 0
+    for count, payload in enumerate(payloads):
+        size_bytes += len(payload)
+        if count and size_bytes > MAX_PAGE_BYTES:
+            return payloads[:count]
+    return payloads
+
+
+def plain_entry(served: ServedRun, payload: bytes, n: int) -> dict[str, Any]:
+    """An entry as people and scripts read it. Events carry their type and, where a command led to them, its cause."""
+    entry = decode_entry(payload, served.name, n)
+    run = served.host.run
+    if run is None:
+        raise Refused(Refusal("not_serving", "the journal is being read", "ask again in a moment"))
+    recorded = served.server.kinds.decoder(run.kind).decode(entry.events)
+    events = [
+        {"type": event.__struct_config__.tag, "cause": builtins(cause), **_fields(event)} for cause, event in recorded
+    ]
+    return {
+        "n": entry.n, "at_us": entry.at_us, "term": entry.term, "host": entry.host, "digest": digest(payload).hex(),
+        "events": events,
+    }  # fmt: skip
+
+
+def _fields(event: Event) -> dict[str, Any]:
+    return {name: builtins(getattr(event, name)) for name in event.__struct_fields__}
+
+
+# -- ordering ------------------------------------------------------------------------------------------------------
+
+Request = Annotated[str, Meta(max_length=128)]
+
+
+class Creation(msgspec.Struct, forbid_unknown_fields=True):
+    kind: Annotated[str, Meta(min_length=1, max_length=32)] = "cluster"
+    config: dict[str, Any] = {}
+    label: Annotated[str, Meta(max_length=256)] = ""
+    request: Request = ""
+
+
+class Reasoned(msgspec.Struct, forbid_unknown_fields=True):
+    reason: Annotated[str, Meta(max_length=256)] = ""
+    request: Request = ""
+
+
+class Order(msgspec.Struct, forbid_unknown_fields=True):
+    command: Command
+    member: Annotated[str, Meta(max_length=64)] = ""
+    """Empty: everybody."""
+    arguments: dict[str, Any] = {}
+    request: Request = ""
+
+
+async def create(service: Service, identity: Identity, run: str, arguments: dict[str, Any]) -> dict[str, Any]:
+    wish = wanted(arguments, Creation, "run")
+    rules = service.server.kinds.newest(wish.kind).rules
+    config = msgspec.to_builtins(service.defaults.get(wish.kind, {})) | wish.config
+    created = RunCreated(run, wish.kind, rules, config, label=wish.label, request=wish.request)
+    before = service.server.runs.get(run)
+    if before is None or not _same_wish(before, created):
+        await service.server.create(created)
+    return await show(service, identity, run, {})
+
+
+def _same_wish(before: ServedRun, created: RunCreated) -> bool:
+    """The run was created by this very request, whose answer was lost."""
+    run = before.host.run
+    if run is None or not created.request or run.head.request != created.request:
+        return False
+    if (run.head.kind, run.head.config) == (created.kind, created.config):
+        return True
+    why = f"request {created.request!r} has created {created.run} with other settings"
+    raise Refused(Refusal("contradiction", why, "send another wish under another name"))
+
+
+async def stop(service: Service, identity: Identity, run: str, arguments: dict[str, Any]) -> dict[str, Any]:
+    wish = wanted(arguments, Reasoned, "stop")
+    return await _command(service, identity, run, RunStopped(wish.reason), wish.request)
+
+
+async def roll_back(service: Service, identity: Identity, run: str, arguments: dict[str, Any]) -> dict[str, Any]:
+    wish = wanted(arguments, Reasoned, "roll-back")
+    return await _command(service, identity, run, RunRolledBack(wish.reason), wish.request)
+
+
+async def order(service: Service, identity: Identity, run: str, arguments: dict[str, Any]) -> dict[str, Any]:
+    wish = wanted(arguments, Order, "order")
+    event = WorkerOrdered(wish.member, wish.command, wish.arguments)
+    return await _command(service, identity, run, event, wish.request)
+
+
+async def _command(service: Service, identity: Identity, run: str, event: Event, request: str) -> dict[str, Any]:
+    served = service.served(run)
+    if (stopped := served.host.stopped) is not None:
+        why = f"this host has stopped serving the run: {stopped.why}"
+        raise Refused(Refusal(stopped.code, why, "see the server's log, mend the cause, and start it again"))
+    answer = await service.operator.command(served, event, f"{identity.id}/{request}" if request else "")
+    if isinstance(answer, Refusal):
+        raise Refused(answer)
+    return {"entry": answer.entry, **(answer.result or {})}
+
+
+class Operator:
+    """The peer through which the service itself gives commands."""
+
+    def __init__(self, server: Server) -> None:
+        self._server = server
+        self._open: dict[Cause, tuple[str, asyncio.Future[Accepted | Refusal]]] = {}
+
+    async def command(self, run: ServedRun, event: Event, request: str) -> Accepted | Refusal:
+        """With a ``request`` the command's number comes from it, and the digest of the command stands beside."""
+        body = encode(event)
+        number = _number(request.encode()) if request else secrets.randbelow(_MASK)
+        cause = Cause(f"{OPERATOR_MARK}service", _number(body) if request else 0, number)
+        while cause in self._open:
+            await asyncio.wait((self._open[cause][1],))
+        done: asyncio.Future[Accepted | Refusal] = asyncio.get_running_loop().create_future()
+        self._open[cause] = (run.name, done)
+        try:
+            self._server.receive(run, self, Call(run.name, cause, Raw(body)))
+            return await done
+        finally:
+            del self._open[cause]
+
+    def send(self, message: ToMember) -> None:
+        if isinstance(message, Answered):
+            _, done = self._open.get(message.cause, ("", None))
+            if done is not None and not done.done():
+                done.set_result(message.answer)
+        elif isinstance(message, Moved):
+            refusal = Refusal("not_serving", f"{message.address or 'another host'} serves the run", "ask there")
+            for run, done in self._open.values():
+                if run == message.run and not done.done():
+                    done.set_result(refusal)
+
+    def flush(self) -> None:
+        pass
+
+
+def _number(content: bytes) -> int:
+    return int.from_bytes(digest(content)[:8], "big") & _MASK
+
+
+def wanted(arguments: dict[str, Any], shape: type[T], what: str) -> T:
+    """The arguments as their struct. Raises Refused naming the field."""
+    try:
+        return msgspec.convert(arguments, shape)
+    except msgspec.ValidationError as error:
+        raise Refused(malformed(error, what)) from None
+
+
+def _brief(shown: dict[str, Any]) -> dict[str, Any]:
+    """A run among many: how many of each there are, not each of them."""
+    return {name: len(value) if isinstance(value, list) else value for name, value in shown.items()}
+
+
+QUESTIONS: Final[dict[str, tuple[Action, Question]]] = {
+    "status": (Action.LOOK, status),
+    "runs": (Action.LOOK, runs),
+    "show": (Action.LOOK, show),
+    "workers": (Action.LOOK, workers),
+    "journal": (Action.LOOK, journal),
+    "create": (Action.CREATE, create),
+    "stop": (Action.OPERATE, stop),
+    "order": (Action.OPERATE, order),
+    "roll-back": (Action.OPERATE, roll_back),
+}

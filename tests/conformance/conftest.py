@@ -1,0 +1,5 @@
+"""The server that some stores need."""
+
+from tests.stores.etcd import etcd
+
+__all__ = ["etcd"]
