@@ -2,16 +2,21 @@
 
 PYTHON ?= python3
 BIN := .venv/bin
+BASE := .venv/.base
 READY := .venv/.ready
 
-.PHONY: demo test check soak bench docs clean
+.PHONY: demo test tools check soak bench docs clean
 
-demo: $(READY)  ## a whole run on this machine, with faults on the way
+demo: $(BASE)  ## a whole run on this machine, with faults on the way
 	$(BIN)/quorate demo cluster
 
-test: check  ## everything that must hold, in a few minutes
+test: tools check  ## everything that must hold, in a few minutes
 	$(BIN)/quorate sim cluster --seeds 1..50
+	$(BIN)/quorate sim ranks --seeds 1..50
 	$(BIN)/pytest --numprocesses 2
+
+tools:  ## what the tests need beside Python
+	.ci/tools
 
 check: $(READY)  ## style, types, layers, stale documents
 	$(BIN)/ruff format --check src tests examples
@@ -20,8 +25,9 @@ check: $(READY)  ## style, types, layers, stale documents
 	$(BIN)/lint-imports
 	$(BIN)/python -m quorate.docs --check
 
-soak: $(READY)  ## the long ones
+soak: tools $(READY)  ## the long ones
 	$(BIN)/quorate sim cluster --seeds 1..500
+	$(BIN)/quorate sim ranks --seeds 1..500
 	QUORATE_SOAK=1 $(BIN)/pytest --numprocesses 2 tests/sim tests/stores tests/e2e
 
 bench: $(READY)  ## every measurement, with its target
@@ -31,12 +37,19 @@ bench: $(READY)  ## every measurement, with its target
 	$(BIN)/quorate bench heartbeats
 	$(BIN)/quorate bench barrier
 	$(BIN)/quorate bench memory
+	$(BIN)/quorate bench grpc
+	$(BIN)/quorate bench http
+	$(BIN)/quorate bench ranks
 
 docs: $(READY)  ## write the generated pages
 	$(BIN)/python -m quorate.docs
 
-$(READY): pyproject.toml
+$(BASE): pyproject.toml
 	$(PYTHON) -m venv .venv
+	$(BIN)/pip install --quiet --editable .
+	touch $(BASE)
+
+$(READY): $(BASE)
 	$(BIN)/pip install --quiet --editable '.[dev]'
 	touch $(READY)
 
