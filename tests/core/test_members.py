@@ -174,6 +174,13 @@ def test_an_operators_repeat_gets_the_same_answer() -> None:
     assert roster.check_cause(Cause("@me", 0, 3)) is None
 
 
+def test_the_nonce_of_a_join_does_not_stand_for_its_key() -> None:
+    roster = Roster(10)
+    roster.enter("a", b"n" * 16, b"mine", Accepted(1))
+    assert roster.check_join("a", 0, b"n" * 16, b"mine") == Repeat(Accepted(1))
+    assert code(roster.check_join("a", 0, b"n" * 16, b"another")) == "key_mismatch"
+
+
 def test_an_operators_number_does_not_mean_two_commands() -> None:
     roster = Roster(10)
     roster.remember(Cause("@me", 5, 77), Accepted(3))

@@ -219,3 +219,16 @@ def test_refusals_name_what_was_wrong() -> None:
         assert await code(calls.wait(ANYONE, "", RUN, Arrive("w1", 1, "step", 0, fence=4), 5)) == "stale_token"
 
     story(tell)
+
+
+def test_a_run_that_does_not_answer_is_told_and_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(calls_module, "ANSWER_S", 0.05)
+
+    async def tell(calls: Calls) -> None:
+        await ready(calls, "w1")
+        calls._service.server.receive = lambda *_: None  # type: ignore[method-assign]
+        assert await code(calls.beat(ANYONE, "", RUN, Heartbeat("w1", 1, 1))) == "outcome_unknown"
+        assert await code(calls.command(ANYONE, "", RUN, 2, WorkerIdle("w1", 1))) == "outcome_unknown"
+        assert await code(calls.register(ANYONE, RUN, join("w2"), newest=True)) == "outcome_unknown"
+
+    story(tell)

@@ -36,6 +36,8 @@ def test_the_journal_is_read_page_by_page_in_plain_values(tmp_path: Path) -> Non
         assert [e["type"] for e in events] == ["run-created", "host-took", "worker-registered", "worker-ready"]
         assert events[0]["config"]["barrier_min"] == 1
         assert events[2]["cause"] == ["w1", 0, 0]
+        assert events[2]["member"] == "w1"
+        assert not {"nonce", "proof"} & events[2].keys()
         assert len(entries[0]["digest"]) == 64
         assert coordinator.ask("journal", RUN, after=first["last"])["entries"] == []
         assert code(lambda: coordinator.ask("journal", RUN, limit=0)) == "malformed"

@@ -101,11 +101,11 @@ class Roster(msgspec.Struct):
                 why = f"{len(self.members)} ids have joined this run and no more than {self.limit} may"
                 return Refusal("roster_full", why, "reuse an id, or create a new run")
             return None
-        if known.nonce == nonce:
-            return Repeat(known.joined)
         if known.key != key:
             why = f"the id {member} is bound to the key of its first join"
             return Refusal("key_mismatch", why, "join with that key, or under another id")
+        if known.nonce == nonce:
+            return Repeat(known.joined)
         if supersedes != known.incarnation:
             why = f"{member} is at incarnation {known.incarnation}, the join would follow {supersedes}"
             return Refusal("stale_join", why, "if this process is the newest, look again and join again; else exit")

@@ -77,7 +77,7 @@ class Calls:
         standin.challenge = challenge if fresh else b""
         if newest and not join.key:
             hello = Hello(run, join.member)
-            known: Welcome = await standin.hear("welcome", lambda: self._service.hello(standin, hello))
+            known: Welcome = await self._heard(standin, "welcome", lambda: self._service.hello(standin, hello))
             join = msgspec.structs.replace(join, supersedes=known.incarnation)
         accepted = await self._call(standin, Cause(join.member, join.supersedes, 0), encode(join))
         result = accepted.result or {}
@@ -94,7 +94,8 @@ class Calls:
 
     async def beat(self, identity: Identity, token: str, run: str, beat: Heartbeat) -> HeartbeatSeen:
         standin = self._admit(identity, token, run, beat.member, beat.incarnation)
-        seen: HeartbeatSeen = await standin.hear(("heartbeat", beat.seq), lambda: self._sign(standin, beat))
+        what = ("heartbeat", beat.seq)
+        seen: HeartbeatSeen = await self._heard(standin, what, lambda: self._sign(standin, beat))
         return seen
 
     async def wait(self, identity: Identity, token: str, run: str, arrive: Arrive, timeout_s: float) -> Passage:
@@ -150,11 +151,7 @@ class Calls:
 
     async def _call(self, standin: _Standin, cause: Cause, body: bytes) -> Accepted:
         call = Call(standin.run, cause, Raw(body))
-        try:
-            answer = await standin.hear(cause, lambda: self._service.call(standin, call))
-        except TimeoutError:
-            why = f"no answer within {ANSWER_S:g} s{await self._because(standin.run)}"
-            raise Refused(Refusal("outcome_unknown", why, "ask again with the same number or nonce")) from None
+        answer = await self._heard(standin, cause, lambda: self._service.call(standin, call))
         if isinstance(answer, Refusal):
             raise Refused(answer)
         accepted: Accepted = answer
@@ -162,8 +159,16 @@ class Calls:
 
     async def _standing(self, standin: _Standin, incarnation: int) -> Standing:
         hello = Hello(standin.run, standin.member, incarnation)
-        standing: Standing = await standin.hear("standing", lambda: self._service.hello(standin, hello))
+        standing: Standing = await self._heard(standin, "standing", lambda: self._service.hello(standin, hello))
         return standing
+
+    async def _heard(self, standin: _Standin, what: Hashable, say: Callable[[], None]) -> Any:
+        """An answer, or that none came: it may be on its way all the same."""
+        try:
+            return await standin.hear(what, say, ANSWER_S)
+        except TimeoutError:
+            why = f"no answer within {ANSWER_S:g} s{await self._because(standin.run)}"
+            raise Refused(Refusal("outcome_unknown", why, "ask again with the same number or nonce")) from None
 
     def _sign(self, standin: _Standin, signal: Heartbeat | Arrive) -> None:
         self._service.sign(standin, Sign(standin.run, Raw(encode(signal)), standin.member))
@@ -197,7 +202,7 @@ class _Standin:
         self._service = service
         self._loop = asyncio.get_running_loop()
 
-    async def hear(self, what: Hashable, say: Callable[[], None], timeout_s: float = ANSWER_S) -> Any:
+    async def hear(self, what: Hashable, say: Callable[[], None], timeout_s: float) -> Any:
         """Say it until it is answered. Raises Refused, or TimeoutError."""
         answer: asyncio.Future[Any] = self._loop.create_future()
         self.waiting.setdefault(what, []).append(answer)

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 MAX_PAGE: Final = 1000
 MAX_PAGE_BYTES: Final = 256 * 1024
 """Of entries as the journal has them, in one answer: spelled out they are a few times as long."""
+HIDDEN: Final = ("nonce", "proof")
 _MASK: Final = 2**53 - 1
 
 T = TypeVar("T")
@@ -121,7 +122,9 @@ def plain_entry(served: ServedRun, payload: bytes, n: int) -> dict[str, Any]:
 
 
 def _fields(event: Event) -> dict[str, Any]:
-    return {name: builtins(getattr(event, name)) for name in event.__struct_fields__}
+    """All but what would let a reader repeat somebody's join."""
+    hidden = HIDDEN if event.joins else ()
+    return {name: builtins(getattr(event, name)) for name in event.__struct_fields__ if name not in hidden}
 
 
 # -- ordering ------------------------------------------------------------------------------------------------------

@@ -12,19 +12,23 @@ from quorate.ports import Append, Conflict, Journal, Outcome, Saved, Segment
 PAGE = 1000
 
 
-def load(journal: Journal, run: str) -> shell.Report:
+def read_run(journal: Journal, run: str) -> tuple[Snapshot | None, list[bytes]]:
     """The newest snapshot and every entry after it."""
+    saved = journal.load_snapshot(run)
+    snapshot = None if saved is None else Snapshot(saved.n, saved.root, saved.pages)
+    entries: list[bytes] = []
+    first = 1 if saved is None else saved.n + 1
+    while page := journal.read(run, first, PAGE):
+        entries += page
+        first += len(page)
+    return snapshot, entries
+
+
+def load(journal: Journal, run: str) -> shell.Report:
     try:
-        saved = journal.load_snapshot(run)
-        snapshot = None if saved is None else Snapshot(saved.n, saved.root, saved.pages)
-        entries: list[bytes] = []
-        first = 1 if saved is None else saved.n + 1
-        while page := journal.read(run, first, PAGE):
-            entries += page
-            first += len(page)
+        return shell.Loaded(*read_run(journal, run))
     except JournalError as error:
         return shell.Broken(error.code, str(error))
-    return shell.Loaded(snapshot, entries)
 
 
 def append(journal: Journal, run: str, wish: shell.Append) -> shell.Report:

@@ -21,7 +21,8 @@ from quorate.core.ranks.events import AttemptDecided, RankJoined, RankLeft, Rank
 from quorate.core.ranks.state import OUT, Crew, Decision
 from quorate.core.ranks.times import derive
 from quorate.core.run import Decided, Run
-from quorate.hosts.peerless import Shared, load
+from quorate.hosts.carry import read_run
+from quorate.hosts.peerless import Shared
 from quorate.ports import Append, Appended
 
 _signals: Reader[Any] = Reader(RanksSignal, "signal")
@@ -65,7 +66,7 @@ class Onlooker:
         """Raises UnknownRun; UnknownRules for a run of another kind."""
         for _ in range(10):
             try:
-                snapshot, entries = load(self._shared.journal, self._name)
+                snapshot, entries = read_run(self._shared.journal, self._name)
                 break
             except EntriesGone:  # somebody compacted between the snapshot and the entries
                 continue

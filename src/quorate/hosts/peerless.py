@@ -25,6 +25,7 @@ from quorate.core.errors import (
 from quorate.core.peer import Peer, Steps
 from quorate.core.ranks.times import Times
 from quorate.core.snapshot import Snapshot
+from quorate.hosts.carry import read_run
 from quorate.ports import Append, Appended, Beat, Journal, Letter, Mailbox, Pulse, Saved
 from quorate.ports.keyvalue import StoreLost
 
@@ -155,7 +156,7 @@ class Peerless:
             case ops.Read(first=first, limit=limit):
                 return shared.journal.read(run, first, limit)
             case ops.Load():
-                return load(shared.journal, run)
+                return read_run(shared.journal, run)
             case ops.Save(snapshot=snapshot):
                 return self._save(snapshot)
             case _:
@@ -184,15 +185,3 @@ class Peerless:
         journal = self.shared.journal
         journal.save_snapshot(self.run, Saved(snapshot.n, snapshot.root, snapshot.pages))
         journal.compact(self.run, snapshot.n, keep_segments=0)
-
-
-def load(journal: Journal, run: str) -> tuple[Snapshot | None, list[bytes]]:
-    """The newest snapshot, and every entry after it."""
-    saved = journal.load_snapshot(run)
-    snapshot = None if saved is None else Snapshot(saved.n, saved.root, saved.pages)
-    entries: list[bytes] = []
-    first = 1 if saved is None else saved.n + 1
-    while page := journal.read(run, first, ops.PAGE):
-        entries += page
-        first += len(page)
-    return snapshot, entries

@@ -262,11 +262,3 @@ def _after_fork() -> None:
 
 
 os.register_at_fork(after_in_child=_after_fork)
-
-
-def reason_of(error: BaseException | None) -> str:
-    """Why a worker leaves, for the journal."""
-    if error is None:
-        return "done"
-    text = f": {error}" if str(error) else ""
-    return f"failed with {type(error).__name__}{text}"[:256]

@@ -183,3 +183,11 @@ def ended_by(refusal: Refusal) -> WorkerError:
     """The exception for the end of a session. Unlike a refusal it stays."""
     error = from_refusal(refusal)
     return Ended(refusal.why, refusal.fix, refusal.code) if isinstance(error, Rejected) else error
+
+
+def reason_of(error: BaseException | None) -> str:
+    """Why a worker or a rank leaves, for the journal."""
+    if error is None:
+        return "done"
+    text = f": {error}" if str(error) else ""
+    return f"failed with {type(error).__name__}{text}"[:256]

@@ -46,11 +46,3 @@ def check_rank(rank: int, config: Config) -> None:
     if rank >= config.max_ranks:
         fix = f"a number from 0 to {config.max_ranks - 1}, or a run with a larger max_ranks ({config.max_ranks})"
         raise ConfigError("rank", rank, fix)
-
-
-def reason_of(error: BaseException | None) -> str:
-    """Why a rank leaves, for the journal."""
-    if error is None:
-        return "done"
-    text = f": {error}" if str(error) else ""
-    return f"failed with {type(error).__name__}{text}"[:256]

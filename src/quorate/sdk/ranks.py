@@ -51,11 +51,12 @@ from quorate.sdk.errors import (
     again,
     ended_by,
     from_refusal,
+    reason_of,
 )
 from quorate.sdk.iteration import Iteration
 from quorate.sdk.lookout import Lookout
 from quorate.sdk.news import OnNews, Teller, show_log
-from quorate.sdk.rank_parts import ToldPart, check_rank, check_settings, reason_of
+from quorate.sdk.rank_parts import ToldPart, check_rank, check_settings
 from quorate.stores.opening import open_store
 
 DRAIN_S: Final = 20.0

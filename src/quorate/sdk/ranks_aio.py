@@ -19,9 +19,8 @@ from types import TracebackType
 from typing import Any, TypeVar
 
 from quorate.core.ranks.state import Decision
-from quorate.sdk.errors import WorkerError
+from quorate.sdk.errors import WorkerError, reason_of
 from quorate.sdk.iteration import Iteration
-from quorate.sdk.rank_parts import reason_of
 from quorate.sdk.ranks import Ranks
 
 T = TypeVar("T")

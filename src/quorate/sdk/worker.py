@@ -15,8 +15,8 @@ from types import TracebackType
 from typing import TypeVar
 
 from quorate.core.cluster.views import Passage
-from quorate.sdk.base import CHUNK, WATCH_S, BaseWorker, OnOrder, reason_of
-from quorate.sdk.errors import Closed, WorkerError
+from quorate.sdk.base import CHUNK, WATCH_S, BaseWorker, OnOrder
+from quorate.sdk.errors import Closed, WorkerError, reason_of
 from quorate.sdk.flows import Flow
 from quorate.sdk.settings import Settings
 

@@ -93,15 +93,15 @@ def test_every_get_has_a_tag_but_those_that_the_page_excepts(fresh: Live) -> Non
 
 def test_entries_are_as_they_were_written(fresh: Live) -> None:
     """Microseconds and base64 there; the rest is seconds and hex."""
-    assert "`at_us` is run time in microseconds, and bytes inside of events, such as a nonce, are base64" in " ".join(
+    assert "`at_us` is run time in microseconds, and bytes inside of events, such as a key, are base64" in " ".join(
         PAGE.split()
     )
     assert fresh.http.post("/api/runs", json={"run": "bytes"}).status_code == 201
-    nonce = "0f" * 16
-    fresh.http.post("/api/runs/bytes/workers", json={"member": "w1", "nonce": nonce})
+    fresh.http.post("/api/runs/bytes/workers", json={"member": "w1", "nonce": "0f" * 16})
     entries = fresh.http.get("/api/runs/bytes/journal").json()["entries"]
-    joined = next(event for entry in entries for event in entry["events"] if event.get("nonce"))
-    assert b64decode(joined["nonce"]).hex() == nonce
+    (joined,) = [event for entry in entries for event in entry["events"] if event["type"] == "worker-registered"]
+    assert b64decode(joined["key"]) == b""
+    assert not {"nonce", "proof"} & joined.keys()
     assert isinstance(entries[-1]["at_us"], int)
     assert bytes.fromhex(entries[-1]["digest"])
 
