@@ -52,6 +52,13 @@ def train(store: str, rank: int, pace_s: float = 0.02, until: int = 10**9, **set
         over(ranks)
 
 
+def beater_in_trouble(ranks: quorate.Ranks) -> str:
+    """What it says of the store, once it has something to say."""
+    while (sight := ranks.glance()) is None or not sight.trouble:
+        time.sleep(0.01)
+    return sight.trouble
+
+
 def led(store: str, rank: int, **settings: Any) -> None:
     """Each step when it is told to: yes, no or once."""
     with quorate.ranks(store, RUN, rank, **settings) as ranks:
@@ -63,17 +70,19 @@ def led(store: str, rank: int, **settings: Any) -> None:
                     say("once", it.once("id", lambda: str(rank).encode()).decode())
                 elif line == "missing":
                     say("missing", it.missing())
+                elif line == "trouble":
+                    say("trouble", beater_in_trouble(ranks))
                 elif line == "leave":
                     return
             say("voted", [it.number, it.vote(line == "yes")])
         over(ranks)
 
 
-def ends(store: str, rank: int, **settings: Any) -> None:
+def ends(store: str, rank: int, how: str = "train", **settings: Any) -> None:
     """How it ended, by name."""
     began = time.monotonic()
     try:
-        train(store, rank, **settings)
+        globals()[how](store, rank, **settings)
     except quorate.QuorateError as error:
         say("raised", [type(error).__name__, error.code, str(error), time.monotonic() - began])
 

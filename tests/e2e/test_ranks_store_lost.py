@@ -79,15 +79,22 @@ def test_a_majority_begins_anew_where_the_run_stood(tmp_path: Path) -> None:
 
 
 def test_a_minority_stops_and_says_so(tmp_path: Path) -> None:
+    """What the beater said of the old store does not count in the new one."""
     with two_stores() as (url, first, second), Crew(url, tmp_path, form_members=3, t_dead_s=DEAD_S) as crew:
-        ranks = [crew.start(rank, "ends", pace_s=0.2) for rank in range(3)]
-        for rank in ranks:
-            next_it(rank, lambda it: it["number"] >= 3)
-        ranks[1].kill()
-        ranks[2].kill()
+        left = crew.start(0, "ends", how="led")
+        others = [crew.start(rank) for rank in (1, 2)]
+        for number in range(3):
+            assert left.hear("it")["number"] == number
+            left.tell("yes")
+            assert left.hear("voted") == [number, True]
+        for other in others:
+            other.kill()
         first.kill()
+        left.tell("trouble")
+        assert "does not answer" in left.hear("trouble")
         assert second.go() == url
-        _, code, text, _ = ranks[0].hear("raised")
+        left.tell("yes")
+        _, code, text, _ = left.hear("raised")
         assert code == "store_lost"
         assert "of the members of attempt" in text
         assert "2 are needed to begin anew" in text

@@ -181,7 +181,6 @@ class Ranks:
         open."""
         times = self.times
         task = Task(self._store, self.run, str(self.rank), times.beat_s, times.look_s, times.dead_s, times.op_s)
-        self._sight = None
         self._lookout = Lookout(task, self._take)
         while not self._has_looked():
             self.glance()
@@ -226,6 +225,7 @@ class Ranks:
         if self._lookout is not None:
             self._lookout.close()
             self._lookout = None
+        self._sight = None  # trouble with a store that is gone is not trouble with the next
         if self._shared is not None:
             self._shared.close()
             self._shared = None
