@@ -17,7 +17,7 @@ import quorate
 from quorate.core import peer as ops
 from quorate.ports.keyvalue import KeyValue
 from quorate.stores.keyvalue import session
-from quorate.stores.keyvalue.steps import CHANGES, Step, perform
+from quorate.stores.keyvalue.steps import Step, changes, perform
 
 PACE_S = 0.05
 LATE_S = 0.25
@@ -49,7 +49,7 @@ class Hooks:
 
     def _perform(self, store: KeyValue, step: Step) -> object:
         answer = perform(store, step)
-        if isinstance(step, CHANGES):
+        if changes(step):
             self._reach("inside")
         return answer
 

@@ -24,8 +24,8 @@ SOAK = bool(os.environ.get("QUORATE_SOAK"))
 T_DEAD_S = 1.5
 BOUND_S = T_DEAD_S + 1.0
 TRIES = 2
-WAYS = ["Beat", "Tally", "Beats", "Collect", "Append", "Discard", "Save"]
-"""What a proposer asks for, in order: arrive, be counted, see who else has, read the letters, write the record, then
+WAYS = ["Arrive", "Arrivals", "Collect", "Append", "Discard", "Save"]
+"""What a proposer asks for, in order: arrive and be counted, see who else has, read the letters, write the record, then
 tidy up."""
 
 Point = tuple[int, str]

@@ -18,6 +18,7 @@ from quorate.core.ranks.times import derive
 from quorate.hosts.onlooker import Onlooker, UnknownRun
 from quorate.hosts.peerless import OutOfReach, Peerless, Shared
 from quorate.stores import MemoryJournal, MemoryMailbox, MemoryPulse
+from quorate.stores.keyvalue import KeyValueJournal, KeyValueMailbox, KeyValuePulse, MemoryKeyValue, Rack
 
 TIMES = derive(0.6, look_s=0.01)
 
@@ -64,14 +65,14 @@ def ask(op: ops.Op) -> Steps:
 def test_what_may_pass_is_tried_again() -> None:
     lone = Lone()
     lone.shared.pulse = Failing(lone.shared.pulse, [JournalBusy("held"), OutcomeUnknown("no answer")])
-    assert lone.host.drive(lone.peer, ask(ops.Tally(1))) == 1
+    assert lone.host.drive(lone.peer, ask(ops.Beats())) == []
 
 
 def test_what_is_broken_for_good_ends_it_at_once_with_a_fix() -> None:
     lone = Lone()
     lone.shared.pulse = Failing(lone.shared.pulse, [JournalBroken("another store answers")] * 2)
     with pytest.raises(OutOfReach, match=r"another store answers; see to the store") as caught:
-        lone.host.drive(lone.peer, ask(ops.Tally(1)))
+        lone.host.drive(lone.peer, ask(ops.Beats()))
     assert caught.value.code == "journal_broken"
     assert len(lone.shared.pulse.errors) == 1
 
@@ -98,7 +99,7 @@ def test_a_store_that_stays_silent_ends_it_before_it_is_given_up() -> None:
     lone = Lone()
     lone.shared.pulse = Failing(lone.shared.pulse, [JournalBusy("held")] * 10_000)
     with pytest.raises(OutOfReach, match=r"no word from the store for 0\.[45].*gives? this rank up after 0\.6 s"):
-        lone.host.drive(lone.peer, ask(ops.Tally(1)))
+        lone.host.drive(lone.peer, ask(ops.Beats()))
 
 
 def test_a_run_that_is_not_there_is_not_made_by_looking() -> None:
@@ -130,6 +131,23 @@ def test_stopping_wins_against_a_record_that_came_first() -> None:
         lone.go_on(1)
     with pytest.raises(Refused, match="run_closed"):
         lone.look().stop("again")
+
+
+@pytest.mark.parametrize("bare", [True, False], ids=["a bare store", "any store"])
+def test_who_has_arrived_is_seen_from_outside(bare: bool) -> None:
+    lone = Lone()
+    if bare:
+        rack = Rack()
+        journal, pulse = KeyValueJournal(MemoryKeyValue(rack)), KeyValuePulse(MemoryKeyValue(rack))
+        lone.shared = Shared(journal, pulse, KeyValueMailbox(MemoryKeyValue(rack)))
+        lone.host = Peerless(lone.shared, "demo", TIMES)
+    lone.join()
+    (shown,) = lone.look().watch(0.0)["ranks"]
+    assert not shown["arrived"]
+    lone.host.carry_out(next(lone.part.vote(True)))
+    seen = lone.look().watch(0.0)
+    assert [rank["arrived"] for rank in seen["ranks"]] == [True]
+    assert "1 of 1 arrived" in seen["awaited"]
 
 
 def test_whether_a_rank_beats_is_seen_by_looking_twice() -> None:

@@ -10,21 +10,25 @@ from quorate.core.errors import EntriesGone
 from quorate.ports import Appended
 from quorate.sim.explore import explore
 from quorate.stores.keyvalue.entries import Entries
-from quorate.stores.keyvalue.steps import Create, Delete
+from quorate.stores.keyvalue.steps import Create, Delete, GetMany
 
 SOAK = bool(os.environ.get("QUORATE_SOAK"))
 
 
 class NeverLooksAgainAfterCreating(Entries):
-    def floor_after_creation(self):
-        return 0
-        yield
+    def create_and_look(self, n, mine):
+        return (yield Create(self.keys.entry(n), mine)), 0
 
 
 class NeverLooksAgainAfterReading(Entries):
-    def floor_after_reading(self):
-        return 0
-        yield
+    def read_and_look(self, first, count):
+        return (yield GetMany(self.watched(first, count)[:-1])), 0
+
+
+class ReadsTheFloorBeforeTheEntry(Entries):
+    def read_and_look(self, first, count):
+        floor, *found = yield GetMany((self.keys.floor, *self.watched(first, count)[:-1]))
+        return found, self.floor_of(floor)
 
 
 class NeverLooksAgainForTheEnd(Entries):
@@ -70,6 +74,7 @@ def test_three_ranks_and_two_attempts_never_adopt_two_records():
     [
         (NeverLooksAgainAfterCreating, "record 2 is adopted as entry 1, and record 1 was before"),
         (NeverLooksAgainAfterReading, "record 2 is adopted as entry 1, and record 1 was before"),
+        (ReadsTheFloorBeforeTheEntry, "record 2 is adopted as entry 1, and record 1 was before"),
         (NeverLooksAgainForTheEnd, "entry 0 is found to be the last; the rank had 1 before, and 1 is the last"),
         (DeletesBeforeItRaisesTheFloor, "record 1 was adopted as entry 1 and is lost, and the floor is 0"),
         (ChecksTheFloorBeforeInsteadOfAfter, "record 2 is adopted as entry 1, and record 1 was before"),

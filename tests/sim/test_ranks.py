@@ -60,11 +60,28 @@ def test_lives_of_ranks_meet_every_sort_of_trouble() -> None:
     for trouble in (
         "is killed between two operations", "is killed at once", "with all the others", "cut off from the store",
         "ends: superseded", "request lost", "reply lost", "late lost", "_pause", "_slow", "_newcomer", "_twin",
-        "_forget_notes", "_storm", "for good", "ends: done",
+        "_forget_notes", "_storm", "for good", "ends: done", "_lose_store", "is in generation 1", "ends: store_lost",
         "votes False", "asks Load", "asks Save", "Letter(sender='duty/group'",
     ):  # fmt: skip
         assert any(trouble in line for line in lines), trouble
     assert sum(life.store.compactions for life in lives) > 60
+
+
+@pytest.mark.parametrize("seed", range(3001, 3001 + SEEDS))
+def test_a_store_that_is_lost_again_and_again_is_begun_anew_by_majorities(
+    seed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lose = Life._lose_store
+
+    def often(life: Life) -> None:
+        for after_us in (0, 300_000, 600_000, 900_000):
+            life.world.after(after_us, lose, life)
+
+    monkeypatch.setattr(Life, "_lose_store", often)
+    life = Life(seed)
+    life.world.after(2_000_000, often, life)
+    assert life.live().violation == ""
+    assert life.store.losses >= 4
 
 
 def test_a_rank_reads_the_journal_anew_where_entries_are_gone(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,15 +8,17 @@ import msgspec
 import pytest
 
 from quorate.core import peer as ops
+from quorate.core.errors import Bug, QuorateError
 from quorate.core.machine import Event
 from quorate.core.peer import Peer
+from quorate.core.ranks import salvage
 from quorate.core.ranks.collect import Arrival, Collector
 from quorate.core.ranks.events import AttemptDecided
 from quorate.core.ranks.machine import Ranks
 from quorate.core.ranks.part import Part, Turn
 from quorate.core.ranks.state import Crew, Rank
 from quorate.core.ranks.table import RUN
-from quorate.sim.ranks import live
+from quorate.sim.ranks import Outcome, live
 from quorate.sim.ranks.store import Store
 
 SEEDS = range(1, 200)
@@ -33,6 +35,7 @@ def found_by(checker: str) -> str:
 
 def drop_check(monkeypatch: pytest.MonkeyPatch) -> None:
     """The fold would refuse such a record: take that guard away as well."""
+    monkeypatch.setattr(Ranks, "check", lambda _self, _event: None)
     moves = RUN._moves[AttemptDecided]
     for state, move in list(moves.items()):
         if move.refuse is None:
@@ -172,6 +175,37 @@ def test_a_vote_that_is_never_repeated_is_noticed_when_notes_are_lost(monkeypatc
 def test_letters_that_nobody_writes_in_are_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Peer, "_write_in", lambda _self, _letters, _batch: [])
     found_by("progress")
+
+
+def test_a_minority_that_begins_anew_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    for place in ("state", "salvage"):
+        monkeypatch.setattr(f"quorate.core.ranks.{place}.majority", lambda _members: 1)
+    assert "a minority" in found_by("generations")
+
+
+def test_a_generation_that_begins_where_nobody_stood_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    whole = salvage._successor
+
+    def ahead(part: Part, newest: Any) -> Any:
+        return whole(part, msgspec.structs.replace(newest, attempt=newest.attempt + 5))
+
+    monkeypatch.setattr(salvage, "_successor", ahead)
+    assert "which nobody decided" in found_by("generations")
+
+
+def test_a_store_that_forgets_and_is_not_told_apart_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever does not look which store answers goes on in the empty one, as if nothing had happened."""
+    whole = Store.do
+    monkeypatch.setattr(Store, "do", lambda self, op, reply, _known=None: whole(self, op, reply))
+    assert any(outcome.violation for outcome in map(crashing, SEEDS[:60]))
+
+
+def crashing(seed: int) -> Any:
+    """A life, in which an entry that cannot follow is trouble as well."""
+    try:
+        return live(seed)
+    except (Bug, QuorateError) as error:
+        return Outcome(seed, False, str(error), 0, 0, 0, 0, [])
 
 
 def test_without_a_planted_bug_nothing_is_noticed() -> None:

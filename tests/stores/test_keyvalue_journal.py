@@ -12,11 +12,12 @@ from quorate.stores.keyvalue.entries import Entries
 from quorate.stores.keyvalue.keys import RunKeys, Sealed, part
 from quorate.stores.keyvalue.session import Session
 from quorate.stores.keyvalue.steps import perform
+from quorate.testing.expect import Together
 from quorate.testing.journal_archive import snapshot_of
 from quorate.testing.journal_reads import ODD_NAMES
 
 NONCE = bytes(16)
-CHANGING = ("create", "swap", "add", "delete")
+CHANGING = ("create", "create_then_get", "append_and_count", "swap", "add", "delete")
 
 
 class Watched(MemoryKeyValue):
@@ -29,7 +30,7 @@ class Watched(MemoryKeyValue):
 
     def __getattribute__(self, name):
         found = super().__getattribute__(name)
-        if name in ("get", "get_many", "wait", *CHANGING):
+        if name in ("get", "get_many", "wait", "fetch", *CHANGING):
             self.asked.append(name)
             self.before(len(self.asked), name)
         return found
@@ -66,7 +67,6 @@ def test_a_proposer_that_was_paused_brings_no_deleted_entry_back(rack, journal):
     assert store.get(keys.entry(2)) is not None
     with pytest.raises(EntriesGone, match="begins at 3"):
         KeyValueJournal(MemoryKeyValue(rack)).read("r", 2)
-    step = paused.send(perform(store, step))
     with pytest.raises(EntriesGone, match="begins at 3"):
         paused.send(perform(store, step))
     assert store.get(keys.entry(2)) is None
@@ -106,7 +106,7 @@ def test_wishes_behind_one_that_lost_a_race_are_not_written(rack, journal):
     store = Watched(rack)
     slow = KeyValueJournal(store)
     assert slow.last("r") == 1
-    store.before = lambda number, name: fill(journal, 3) if name == "create" else None
+    store.before = lambda number, name: fill(journal, 3) if name == "create_then_get" else None
     wishes = [Append("r", n, b"x%d" % n) for n in (2, 3, 4)]
     lost = Conflict(2, b"2")
     assert slow.append(wishes) == [lost, Conflict(3, b"3"), lost]
@@ -120,7 +120,7 @@ def test_an_entry_gone_after_another_was_written_leaves_the_outcome_open(rack, j
     slow.last("r")
 
     def overtake(_, name):
-        if name == "create" and store.asked.count("create") == 2:
+        if name == "create_then_get" and store.asked.count(name) == 2:
             fill(journal, 3)
             forget(journal, 3)
 
@@ -134,7 +134,7 @@ def test_an_entry_gone_after_another_was_written_leaves_the_outcome_open(rack, j
 
 @pytest.mark.parametrize(("failing", "raised"), [(1, Unreachable), (2, OutcomeUnknown)])
 def test_nothing_was_done_is_only_said_if_nothing_was(rack, journal, failing, raised):
-    """The second operation of an append is reading the floor; by then the entry is there."""
+    """Of two entries the first is there when the second fails."""
     fill(journal, 1)
     store = Watched(rack)
     cut_off = KeyValueJournal(store)
@@ -147,26 +147,88 @@ def test_nothing_was_done_is_only_said_if_nothing_was(rack, journal, failing, ra
 
     store.before = fail
     with pytest.raises((Unreachable, OutcomeUnknown)) as told:
-        cut_off.append([Append("r", 2, b"two")])
+        cut_off.append([Append("r", 2, b"two"), Append("r", 3, b"three")])
     assert type(told.value) is raised
     assert journal.last("r") == failing
 
 
-def test_what_follows_costs_two_operations_and_a_beat_one(rack):
+def test_what_follows_costs_one_operation_and_so_does_a_beat(rack):
     store = Watched(rack)
     journal = KeyValueJournal(store)
     fill(journal, 2)
     store.asked.clear()
     journal.append([Append("r", 3, b"3")])
-    assert store.asked == ["create", "get"]
+    assert store.asked == ["create_then_get"]
     store.asked.clear()
     journal.read("r", 3, 1)
-    assert store.asked == ["get_many", "get"]
+    assert store.asked == ["get_many"]
     pulse = KeyValuePulse(store)
     pulse.beat("r", "a", Beat(1))
     store.asked.clear()
     pulse.beat("r", "a", Beat(2))
     assert store.asked == ["swap"]
+
+
+def test_a_watch_costs_one_operation_and_reading_what_it_found_none(rack, journal):
+    store = Watched(rack)
+    watcher = KeyValueJournal(store)
+    fill(journal, 2)
+    assert watcher.last("r") == 2
+    store.asked.clear()
+    with Together() as together:
+        together.call(watcher.watch, "r", 2, 20.0)
+        fill(journal, 3)
+        assert together.wait() == [3]
+    assert watcher.read("r", 3, 1) == [b"3"]
+    assert [name for name in store.asked if name != "wait"] == ["fetch", "get_many"]  # the second within the first
+    store.asked.clear()
+    assert watcher.read("r", 3, 1) == [b"3"]
+    assert store.asked == ["get_many"]
+
+
+def test_a_watch_finds_the_last_entry_also_if_the_one_it_waits_for_was_deleted(rack, journal):
+    watcher = KeyValueJournal(MemoryKeyValue(rack))
+    fill(journal, 2)
+    assert watcher.last("r") == 2
+    fill(journal, 5)
+    assert watcher.watch("r", 2, 20.0) == 5
+    assert watcher.watch("r", 5, 0.0) == 5
+    fill(journal, 8)
+    forget(journal, 8)
+    assert watcher.watch("r", 5, 20.0) == 8
+
+
+def test_an_empty_mailbox_costs_one_question_however_many_have_posted(rack):
+    store = Watched(rack)
+    mailbox, other = KeyValueMailbox(store), KeyValueMailbox(MemoryKeyValue(rack))
+    for i in range(20):
+        other.post("r", Letter(f"sender {i}", 1, b"x"))
+        other.discard("r", f"sender {i}", 1)
+    assert mailbox.collect("r") == []
+    store.asked.clear()
+    assert mailbox.collect("r") == []
+    assert store.asked == ["add"]
+    other.post("r", Letter("sender 7", 2, b"new"))
+    assert mailbox.collect("r") == mailbox.collect("r") == [Letter("sender 7", 2, b"new")]
+    other.discard("r", "sender 7", 2)
+    assert mailbox.collect("r") == []
+
+
+def test_a_letter_that_was_posted_before_it_was_counted_is_found_when_the_post_is_repeated(rack):
+    store = Watched(rack)
+    dying, reader = KeyValueMailbox(store), KeyValueMailbox(MemoryKeyValue(rack))
+
+    def die(_, name):
+        if name == "add":
+            raise KeyboardInterrupt
+
+    store.before = die
+    with pytest.raises(KeyboardInterrupt):
+        dying.post("r", Letter("a", 1, b"one"))
+    assert reader.collect("r") == []
+    store.before = lambda *_: None
+    assert dying.post("r", Letter("a", 1, b"one")) is False
+    assert reader.collect("r") == [Letter("a", 1, b"one")]
 
 
 def test_the_end_of_a_long_run_is_found_in_a_few_steps(rack, journal):
@@ -365,7 +427,7 @@ def test_a_run_that_was_entered_and_never_begun_is_no_run(rack, journal):
     dying = KeyValueJournal(store)
 
     def die(_, name):
-        if name == "create" and store.asked.count("create") == 2:
+        if name == "create_then_get":
             raise KeyboardInterrupt
 
     store.asked.clear()

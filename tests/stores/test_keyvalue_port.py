@@ -8,6 +8,7 @@ from time import monotonic
 
 import pytest
 from tests.stores.tcpserver import tcpstore_server
+from torch.distributed import TCPStore
 
 from quorate.ports.keyvalue import MAX_KEY_BYTES, MAX_VALUE_BYTES, KeyValue, StoreLost
 from quorate.stores.keyvalue import MemoryKeyValue, Rack
@@ -24,15 +25,26 @@ def server():
         yield running
 
 
-@pytest.fixture(params=["memory", "tcpstore"])
+@pytest.fixture(scope="session")
+def plain_server():
+    """As torch had it before it used libuv: hangs up on who asks for a missing key, and wakes up nobody."""
+    return TCPStore("127.0.0.1", 0, is_master=True, wait_for_workers=False, use_libuv=False)
+
+
+@pytest.fixture(params=["memory", "tcpstore", "tcpstore without libuv"])
 def opener(request):
     """Opens the same store once more with each call; all handles are closed at the end."""
     rack = Rack()
     opened: list[KeyValue] = []
-    server = request.getfixturevalue("server") if request.param == "tcpstore" else None
+    address = None
+    if request.param == "tcpstore":
+        server = request.getfixturevalue("server")
+        address = (server.host, server.port)
+    elif request.param == "tcpstore without libuv":
+        address = ("127.0.0.1", request.getfixturevalue("plain_server").port)
 
     def open_one() -> KeyValue:
-        opened.append(TcpStoreKeyValue(server.host, server.port) if server else MemoryKeyValue(rack))
+        opened.append(TcpStoreKeyValue(*address) if address else MemoryKeyValue(rack))
         return opened[-1]
 
     yield open_one
@@ -79,6 +91,46 @@ def test_of_racing_creations_one_wins(opener, corner):
         for me in range(6):
             together.call(race, me)
     assert len(set(together.results)) == 1
+
+
+def test_a_creation_and_what_another_key_holds_afterwards(opener, corner):
+    one, other = opener(), opener()
+    beside = f"{corner}/beside"
+    assert one.create_then_get(corner, b"first", beside) == (b"first", None)
+    other.create(beside, b"x")
+    assert other.create_then_get(corner, b"second", beside) == (b"first", b"x")
+    assert one.create_then_get(f"{corner}/b", b"second", f"{corner}/b") == (b"second", b"second")
+
+
+def test_what_is_put_behind_is_there_when_it_was_counted(opener, corner):
+    def come(me: int) -> list[int]:
+        handle = opener()
+        counts = []
+        for i in range(20):
+            counts.append(handle.append_and_count(corner, b"%d.%02d " % (me, i), f"{corner}/count"))
+            assert len(handle.get(corner).split()) >= counts[-1]
+        return counts
+
+    with Together() as together:
+        for me in range(4):
+            together.call(come, me)
+    assert sorted(count for counts in together.results for count in counts) == list(range(1, 81))
+    assert sorted(opener().get(corner).split()) == [b"%d.%02d" % (me, i) for me in range(4) for i in range(20)]
+
+
+def test_a_fetch_ends_when_the_first_key_comes_and_reads_them_all(opener, corner):
+    store, other = opener(), opener()
+    keys = [corner, f"{corner}/b", f"{corner}/c"]
+    other.create(keys[1], b"b")
+    assert store.fetch(keys, 0.02) == [None, b"b", None]
+    with Together() as together:
+        together.call(store.fetch, keys, PATIENCE_S)
+        for _ in range(20):
+            assert other.swap(corner, b"a", b"b") is None
+        other.create(corner, b"a")
+        began = monotonic()
+        assert together.wait() == [[b"a", b"b", None]]
+    assert monotonic() - began < PATIENCE_S / 2
 
 
 def test_a_swap_happens_only_from_what_is_expected(store, corner):
@@ -133,6 +185,11 @@ def test_a_key_outside_the_limits_is_refused(store, key):
         lambda: store.get(key),
         lambda: store.get_many([key]),
         lambda: store.create(key, b"x"),
+        lambda: store.create_then_get(key, b"x", "fine"),
+        lambda: store.create_then_get("fine", b"x", key),
+        lambda: store.append_and_count(key, b"x", "fine"),
+        lambda: store.append_and_count("fine", b"x", key),
+        lambda: store.fetch([key], 0.0),
         lambda: store.swap(key, b"x", b"y"),
         lambda: store.add(key, 1),
         lambda: store.delete(key),

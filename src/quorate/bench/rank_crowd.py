@@ -29,9 +29,12 @@ from quorate.hosts.peerless import Peerless, Shared
 from quorate.ports import Beat
 from quorate.stores.opening import open_pulse, open_store
 
+NOTE_BYTES, RECORD_BYTES, RECORD_BYTES_EACH = 24, 220, 4
+"""As long as they are in earnest, about."""
+
 
 class Job(msgspec.Struct):
-    """``what``: votes, dies or counter. Times count from the moment at which a rank was first let in."""
+    """``what``: votes, dies, counter or bare. Times count from the moment at which a rank was first let in."""
 
     what: str
     url: str
@@ -40,10 +43,8 @@ class Job(msgspec.Struct):
     settings: dict[str, Any]
     rounds: int = 1 << 30
     lasts_s: float = 600.0
-    deaths: dict[int, list[float]] = {}
-    """By rank: when it falls silent."""
-    back_s: float = 0.0
-    """After which it is started anew."""
+    tells: bool = False
+    """Whether it says so, on a line, when all its ranks have been let in."""
     late_s: float = 0.0
     """By how much it arrives later than others."""
 
@@ -57,7 +58,7 @@ class Answer(msgspec.Struct):
     count: int = 0
     """Operations, as ranks ask for them."""
     asks: int = 0
-    """What became of them on the way to a TCPStore."""
+    """What became of them on the way to a TCPStore: single queries, beats not counted."""
 
 
 class _Over(Exception):
@@ -105,24 +106,22 @@ class Seen:
 class Seat:
     """One rank, as a training has it but for the beater."""
 
-    def __init__(self, job: Job, rank: int, seen: Seen, deaths: list[float]) -> None:
+    def __init__(self, job: Job, rank: int, seen: Seen, asked: Callable[[], int]) -> None:
         self._job = job
+        self._asked = asked
         self._seen = seen
         self._rank = rank
         self._taken_us = 0
-        self._deaths = deaths
+        self.let_in = threading.Event()
         self.began_s = 0.0
         self.times: list[tuple[int, float, float]] = []
         self.count = 0
+        self.asks = 0
 
     def work(self) -> None:
-        while True:
-            with contextlib.suppress(_Over):
-                self._live()
-            self._seen.alive.pop(self._rank, None)
-            if not self._deaths or self._age_s() >= self._job.lasts_s:
-                return
-            time.sleep(max(0.0, self._deaths.pop(0) + self._job.back_s - self._age_s()))
+        with contextlib.suppress(_Over):
+            self._live()
+        self._seen.alive.pop(self._rank, None)
 
     def _age_s(self) -> float:
         return time.monotonic() - self.began_s if self.began_s else 0.0
@@ -140,14 +139,17 @@ class Seat:
             if job.what == "dies":
                 host.before = lambda op: self._die(op, len(self.times))
             turn = self._drive(host, peer, part.join())
-            self.began_s = self.began_s or time.monotonic()
-            before = shared.count
+            self.began_s = time.monotonic()
+            self.let_in.set()
+            before, asked = shared.count, self._asked()
             while job.what == "dies" or turn.attempt <= job.rounds + 1:
-                time.sleep(job.late_s)
+                if job.late_s:
+                    time.sleep(job.late_s)
                 arrived_s, attempt = time.monotonic(), turn.attempt
                 turn = self._drive(host, peer, part.vote(True))
                 self.times.append((attempt, arrived_s, time.monotonic()))
             self.count += shared.count - before
+            self.asks += self._asked() - asked
         finally:
             shared.close()
 
@@ -155,8 +157,7 @@ class Seat:
         return host.drive(peer, steps, lambda: self._between(peer))
 
     def _between(self, peer: Peer) -> None:
-        age_s = self._age_s()
-        if age_s >= self._job.lasts_s or (self._deaths and age_s >= self._deaths[0]):
+        if self._age_s() >= self._job.lasts_s:
             raise _Over
         looked_us, notes = self._seen.notes
         if looked_us > self._taken_us and peer.run is not None:
@@ -175,27 +176,40 @@ class Seat:
 
 
 def vote(job: Job, asked: Callable[[], int]) -> Answer:
-    before = asked()
     seen = Seen(job)
-    seats = [Seat(job, rank, seen, job.deaths.get(rank, [])) for rank in job.ranks]
-    together([seat.work for seat in seats])
+    seats = [Seat(job, rank, seen, asked) for rank in job.ranks]
+    works = [seat.work for seat in seats]
+    together([*works, lambda: _tell(seats)] if job.tells else works)
     seen.close()
     times = [entry for seat in seats for entry in seat.times]
     began_s = min(seat.began_s for seat in seats)
-    return Answer(merged(times), began_s, sum(seat.count for seat in seats), asked() - before)
+    return Answer(merged(times), began_s, sum(seat.count for seat in seats), sum(seat.asks for seat in seats))
+
+
+def _tell(seats: list[Seat]) -> None:
+    for seat in seats:
+        seat.let_in.wait()
+    sys.stdout.write("in\n")
+    sys.stdout.flush()
 
 
 def count_asks() -> Callable[[], int]:
-    from quorate.stores import tcpstore
+    """Queries to a TCPStore by the thread that asks."""
+    from quorate.stores import tcpwire
 
-    begin, asked = tcpstore._Line.begin, [0]
+    ask, wait, asked = tcpwire.Wire.ask, tcpwire.Wire.wait, threading.local()
 
-    def counting(line: Any, ask: Any) -> Any:
-        asked[0] += 1
-        return begin(line, ask)
+    def asking(wire: Any, *queries: Any) -> Any:
+        asked.number = getattr(asked, "number", 0) + len(queries)
+        return ask(wire, *queries)
 
-    setattr(tcpstore._Line, "begin", counting)  # noqa: B010
-    return lambda: asked[0]
+    def waiting(wire: Any, key: str, timeout_s: float) -> bool:
+        asked.number = getattr(asked, "number", 0) + 1
+        return wait(wire, key, timeout_s)
+
+    setattr(tcpwire.Wire, "ask", asking)  # noqa: B010
+    setattr(tcpwire.Wire, "wait", waiting)  # noqa: B010
+    return lambda: getattr(asked, "number", 0)
 
 
 def count_in(job: Job) -> Answer:
@@ -222,6 +236,39 @@ def count_in(job: Job) -> Answer:
     return Answer(merged(times))
 
 
+def bare_calls(job: Job) -> Answer:
+    """What a decision cannot do without, and nothing else: leave a note and be counted; the last one reads the notes
+    and whether there are letters, and writes; everybody else waits, and reads what was written. Nobody understands
+    any of it, and it survives no death."""
+    from quorate.stores import tcpwire as wire
+    from quorate.stores.tcpstore import parse_url
+
+    host, port, _ = parse_url(job.url)
+    size = job.settings["form_members"]
+    note, record = bytes(NOTE_BYTES), bytes(RECORD_BYTES + RECORD_BYTES_EACH * size)
+    times: list[tuple[int, float, float]] = []
+
+    def work() -> None:
+        line = wire.Wire(host, port, 30.0)
+        for step in range(job.rounds):
+            base = f"{job.run}/{step}"
+            arrived_s = time.monotonic()
+            _, count = line.ask(wire.append(f"{base}/notes", note), wire.add(f"{base}/count", 1))
+            if count == size:
+                line.ask(wire.multi_get([f"{base}/notes"]))
+                line.ask(wire.add(f"{job.run}/posted", 0))
+                line.ask(wire.compare_set(f"{base}/record", b"", record), wire.multi_get([f"{job.run}/floor"]))
+            else:
+                while not line.wait(f"{base}/record", 30.0):
+                    pass
+                line.ask(wire.multi_get([f"{base}/record", f"{base}/next", f"{job.run}/floor"]))
+            times.append((step, arrived_s, time.monotonic()))
+        line.close()
+
+    together([work for _ in job.ranks])
+    return Answer(merged(times))
+
+
 def together(works: list[Callable[[], None]]) -> None:
     threads = [threading.Thread(target=work) for work in works]
     for thread in threads:
@@ -242,7 +289,13 @@ def main() -> None:
     asked = count_asks()
     for line in sys.stdin:
         job = msgspec.json.decode(line, type=Job)
-        answer = count_in(job) if job.what == "counter" else vote(job, asked)
+        match job.what:
+            case "counter":
+                answer = count_in(job)
+            case "bare":
+                answer = bare_calls(job)
+            case _:
+                answer = vote(job, asked)
         sys.stdout.write(msgspec.json.encode(answer).decode() + "\n")
         sys.stdout.flush()
 

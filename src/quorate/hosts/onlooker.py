@@ -22,7 +22,7 @@ from quorate.core.ranks.state import OUT, Crew, Decision
 from quorate.core.ranks.times import derive
 from quorate.core.run import Decided, Run
 from quorate.hosts.carry import read_run
-from quorate.hosts.peerless import Shared
+from quorate.hosts.peerless import PLACE, Shared
 from quorate.ports import Append, Appended
 
 _signals: Reader[Any] = Reader(RanksSignal, "signal")
@@ -123,6 +123,10 @@ class Onlooker:
                     collector.hear(signal, self._machine(), began_us if key not in first else at_us)
                 if first.setdefault(key, beat.seq) != beat.seq:
                     first[key], moved[key] = beat.seq, at_us
+            for note in self._shared.gathering.arrivals(self._name, PLACE, crew.attempt + 1):
+                signal = _signals.read(note)
+                if not isinstance(signal, Refusal):
+                    collector.hear(signal, self._machine(), at_us)
             if awaited <= moved.keys() or at_us - began_us >= most_s * 1e6:
                 break
             time.sleep(min(0.05, times.look_s))

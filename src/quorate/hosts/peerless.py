@@ -24,13 +24,15 @@ from quorate.core.errors import (
 )
 from quorate.core.peer import Peer, Steps
 from quorate.core.ranks.times import Times
-from quorate.core.snapshot import Snapshot
 from quorate.hosts.carry import read_run
 from quorate.ports import Append, Appended, Beat, Journal, Letter, Mailbox, Pulse, Saved
 from quorate.ports.keyvalue import StoreLost
+from quorate.ports.pulse import Gathered, Gathering
 
 PAUSE_S: Final = 0.05
 """Between two tries of an operation that failed at once."""
+PLACE: Final = "attempt"
+"""Where ranks arrive."""
 FOR_GOOD: Final = (JournalBroken, JournalCorrupt, JournalNewer, JournalGap)
 """Trying again would not help."""
 _FIXES: Final = {
@@ -66,6 +68,7 @@ class Shared:
         self.journal = journal
         self.pulse = pulse
         self.mailbox = mailbox
+        self.gathering: Gathering = pulse if isinstance(pulse, Gathering) else Gathered(pulse)
         self.count = 0
 
     def close(self) -> None:
@@ -145,43 +148,54 @@ class Peerless:
         raise OutOfReach(f"no word from the store for {silent_s:.1f} s ({why}); {stops}", fix)
 
     def _once(self, op: ops.Op) -> Any:
-        shared, run = self.shared, self.run
-        shared.count += 1
-        match op:
-            case ops.Append(n=n, payload=payload):
-                (outcome,) = shared.journal.append([Append(run, n, payload)])
-                return ops.Written() if isinstance(outcome, Appended) else ops.Taken(outcome.payload)
-            case ops.Watch(after=after, timeout_us=timeout_us):
-                return shared.journal.watch(run, after, timeout_us / 1e6)
-            case ops.Read(first=first, limit=limit):
-                return shared.journal.read(run, first, limit)
-            case ops.Load():
-                return read_run(shared.journal, run)
-            case ops.Save(snapshot=snapshot):
-                return self._save(snapshot)
-            case _:
-                return self._post(op)
+        self.shared.count += 1
+        return _HOW[type(op)](self, op)
 
-    def _post(self, op: ops.Op) -> Any:
-        shared, run = self.shared, self.run
-        match op:
-            case ops.Beat(key=key, seq=seq, note=note):
-                return shared.pulse.beat(run, key, Beat(seq, note))
-            case ops.Beats():
-                return [beat.note for beat in shared.pulse.beats(run).values()]
-            case ops.Tally(turn=turn):
-                return shared.pulse.tally(run, "attempt", turn)
-            case ops.Post(letter=letter):
-                return shared.mailbox.post(run, Letter(letter.sender, letter.seq, letter.payload))
-            case ops.Collect():
-                found = shared.mailbox.collect(run)
-                return [ops.Letter(letter.sender, letter.seq, letter.payload) for letter in found]
-            case ops.Discard(sender=sender, upto=upto):
-                return shared.mailbox.discard(run, sender, upto)
-        raise TypeError(f"no such operation: {op}")
+    def _append(self, op: ops.Append) -> ops.Written | ops.Taken:
+        (outcome,) = self.shared.journal.append([Append(self.run, op.n, op.payload)])
+        return ops.Written() if isinstance(outcome, Appended) else ops.Taken(outcome.payload)
 
-    def _save(self, snapshot: Snapshot) -> None:
+    def _watch(self, op: ops.Watch) -> int:
+        return self.shared.journal.watch(self.run, op.after, op.timeout_us / 1e6)
+
+    def _read(self, op: ops.Read) -> list[bytes]:
+        return self.shared.journal.read(self.run, op.first, op.limit)
+
+    def _load(self, _op: ops.Load) -> Any:
+        return read_run(self.shared.journal, self.run)
+
+    def _beat(self, op: ops.Beat) -> None:
+        self.shared.pulse.beat(self.run, op.key, Beat(op.seq, op.note))
+
+    def _beats(self, _op: ops.Beats) -> list[bytes]:
+        return [beat.note for beat in self.shared.pulse.beats(self.run).values()]
+
+    def _arrive(self, op: ops.Arrive) -> int:
+        return self.shared.gathering.arrive(self.run, PLACE, op.turn, op.who, op.note)
+
+    def _arrivals(self, op: ops.Arrivals) -> list[bytes]:
+        return self.shared.gathering.arrivals(self.run, PLACE, op.turn)
+
+    def _post(self, op: ops.Post) -> bool:
+        return self.shared.mailbox.post(self.run, Letter(op.letter.sender, op.letter.seq, op.letter.payload))
+
+    def _collect(self, _op: ops.Collect) -> list[ops.Letter]:
+        found = self.shared.mailbox.collect(self.run)
+        return [ops.Letter(letter.sender, letter.seq, letter.payload) for letter in found]
+
+    def _discard(self, op: ops.Discard) -> None:
+        self.shared.mailbox.discard(self.run, op.sender, op.upto)
+
+    def _save(self, op: ops.Save) -> None:
         """What the snapshot covers is deleted: ranks live on, and their store may be somebody's memory."""
-        journal = self.shared.journal
+        journal, snapshot = self.shared.journal, op.snapshot
         journal.save_snapshot(self.run, Saved(snapshot.n, snapshot.root, snapshot.pages))
         journal.compact(self.run, snapshot.n, keep_segments=0)
+
+
+_HOW: Final[dict[type[Any], Callable[[Peerless, Any], Any]]] = {
+    ops.Append: Peerless._append, ops.Watch: Peerless._watch, ops.Read: Peerless._read, ops.Load: Peerless._load,
+    ops.Save: Peerless._save, ops.Beat: Peerless._beat, ops.Beats: Peerless._beats, ops.Arrive: Peerless._arrive,
+    ops.Arrivals: Peerless._arrivals, ops.Post: Peerless._post, ops.Collect: Peerless._collect,
+    ops.Discard: Peerless._discard,
+}  # fmt: skip

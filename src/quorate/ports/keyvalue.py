@@ -51,19 +51,27 @@ class KeyValue(Protocol):
         """What is stored, None if nothing is. Does not wait for the key. Atomic; changes nothing."""
 
     def get_many(self, keys: Sequence[str]) -> list[bytes | None]:
-        """``get`` of each, in any order: each is atomic, all of them together are not. Changes nothing."""
+        """``get`` of each, one after the other in this order or all in one moment. Changes nothing."""
 
     def create(self, key: str, value: bytes) -> bytes:
         """Set if absent. Returns what is stored then: ``value`` if this call won, but equal bytes of somebody else look
         the same. Atomic, acknowledged."""
+
+    def create_then_get(self, key: str, value: bytes, other: str) -> tuple[bytes, bytes | None]:
+        """``create``, and afterwards ``get`` of another key, in one trip where that is possible. Once the first may
+        have happened, *nothing was done* is not said any more."""
 
     def swap(self, key: str, expected: bytes, value: bytes) -> bytes | None:
         """Replace ``expected`` by ``value``. Returns what is stored then; None if there is no such key, which is never
         created. Atomic, acknowledged."""
 
     def add(self, key: str, amount: int) -> int:
-        """Add to a counter and return its new value; a missing one is 0. Atomic, acknowledged. A counter's key is used
-        with ``add`` and ``delete`` only."""
+        """Add to a counter and return its new value; a missing one is 0. Adding 0 only reads. Atomic, acknowledged. A
+        counter's key is used with ``add`` and ``delete`` only."""
+
+    def append_and_count(self, key: str, value: bytes, counter: str) -> int:
+        """Put the value behind those that are stored there, if any, and afterwards ``add`` 1 to the counter, whose new
+        value is returned. Each of the two is atomic. Acknowledged: if it returns, both have happened."""
 
     def delete(self, key: str) -> bool:
         """Remove the key; False if it was not there. Atomic, acknowledged."""
@@ -71,6 +79,9 @@ class KeyValue(Protocol):
     def wait(self, key: str, timeout_s: float) -> bool:
         """Block until the key exists or the time is over; whether it exists. With 0 a plain question. Holds up no other
         call on this handle."""
+
+    def fetch(self, keys: Sequence[str], timeout_s: float) -> list[bytes | None]:
+        """Block until the first key exists or the time is over, then ``get_many``. Holds up no other call either."""
 
     def guard(self, check: Callable[[Look], None]) -> None:
         """Have ``check`` look at the store now, and again over every new connection before anything else goes over it.

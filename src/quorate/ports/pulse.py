@@ -6,11 +6,13 @@ monotonic clock how long a number has stood still (``core.detector``).
 
 from __future__ import annotations
 
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import msgspec
 
 MAX_NOTE_BYTES = 4 * 1024
+AT = "!"
+"""Between who comes and the place, in the key of such a note."""
 
 
 class Beat(msgspec.Struct, frozen=True):
@@ -38,3 +40,32 @@ class Pulse(Protocol):
 
     def close(self) -> None:
         """Let go of everything. A second close is fine; any other call after it raises ``ValueError``."""
+
+
+@runtime_checkable
+class Gathering(Protocol):
+    """What some pulses can do beside: leave a note and be counted in one trip to the store. Those that cannot are
+    given it by ``Gathered``, in two."""
+
+    def arrive(self, run: str, place: str, turn: int, who: str, note: bytes) -> int:
+        """Leave a note at this place, in this turn, and be counted: as ``tally``. A repeat may count twice, or replace
+        the note. Notes of the turn before the last need not be kept."""
+
+    def arrivals(self, run: str, place: str, turn: int) -> list[bytes]:
+        """The notes that were left there in this turn, in any order; one may be there twice. Notes of other turns may
+        be among them. Need not survive."""
+
+
+class Gathered:
+    """A pulse by whose beats notes are left: a key of its own for each who comes to a place."""
+
+    def __init__(self, pulse: Pulse) -> None:
+        self._pulse = pulse
+
+    def arrive(self, run: str, place: str, turn: int, who: str, note: bytes) -> int:
+        self._pulse.beat(run, f"{who}{AT}{place}", Beat(turn, note))
+        return self._pulse.tally(run, place, turn)
+
+    def arrivals(self, run: str, place: str, turn: int) -> list[bytes]:
+        beats = self._pulse.beats(run).items()
+        return [beat.note for key, beat in beats if key.endswith(f"{AT}{place}") and beat.seq == turn]

@@ -14,13 +14,28 @@ from quorate.core.errors import EntriesGone
 from quorate.ports import Appended, Conflict
 from quorate.stores.keyvalue.entries import Entries
 from quorate.stores.keyvalue.keys import NONCE_BYTES
-from quorate.stores.keyvalue.steps import Create, Delete, Exists, Get, GetMany, Step, Steps, Swap
+from quorate.stores.keyvalue.steps import (
+    Add,
+    AppendAndCount,
+    Create,
+    CreateThenGet,
+    Delete,
+    Exists,
+    Get,
+    GetMany,
+    Step,
+    Steps,
+    Swap,
+)
 from quorate.stores.seal import SEAL_BYTES
 
 FRESH: Final = 15
 """The record of a proposal that begins with this very step: renumbered at once."""
-RECORDS = (Get, GetMany, Create, Swap)
+RECORDS = (Get, Create, Swap)
 """Operations that are answered with what is stored: a record, if it is an entry's key."""
+
+
+Single = Get | Exists | Create | Swap | Delete
 
 
 class Program(NamedTuple):
@@ -63,7 +78,7 @@ Frames = tuple[Any, ...]
 class _Turn(NamedTuple):
     """Where a program stands: its next operation and all that it remembers, or how it ended."""
 
-    step: Step | None
+    step: Single | None
     result: Any
 
 
@@ -140,7 +155,7 @@ class World:
     def _entries_of(self, program: Program, answers: tuple[int, ...]) -> list[int]:
         """For each answer that is a record, as which entry; 0 for any other answer."""
         steps = [self._turn(program, answers[:i]).step for i in range(len(answers))]
-        return [self._slots.get(_key(step), -1) + 1 if isinstance(step, RECORDS) else 0 for step in steps]
+        return [self._slots.get(step.key, -1) + 1 if isinstance(step, RECORDS) else 0 for step in steps]
 
     def _mentioned(self, rank: Rank) -> tuple[int, ...]:
         if rank.program is None:
@@ -219,12 +234,12 @@ class World:
 
     # -- the store ----------------------------------------------------------------------------------------------------
 
-    def _perform(self, board: Board, step: Step) -> tuple[int, Board]:
-        """One operation of the port, on numbers instead of bytes."""
-        key = _key(step)
+    def _perform(self, board: Board, step: Single) -> tuple[int, Board]:
+        """One operation of a store, on numbers instead of bytes."""
+        key = step.key
         stored = self._stored(board, key)
         match step:
-            case Get() | GetMany():
+            case Get():
                 return stored, board
             case Exists():
                 return int(stored != 0), board
@@ -259,7 +274,7 @@ class World:
     def _value(self, key: str, number: int) -> bytes | None:
         if number and (key, number) not in self._bytes:
             step = next(self._start(Program("propose", self._slots[key] + 1, number)))
-            assert isinstance(step, Create)
+            assert isinstance(step, Create | CreateThenGet)
             self._number(key, step.value)
         return self._bytes[key, number] if number else None
 
@@ -283,27 +298,39 @@ class World:
 
     def _replay(self, program: Program, answers: tuple[int, ...]) -> _Turn:
         steps = self._start(program)
-        step = next(steps)
+        step, got = next(steps), 0
         try:
-            for answer in answers:
-                step = steps.send(self._answer(step, answer))
+            while True:
+                single = _single(step)
+                given = answers[got : got + len(single)]
+                if len(given) < len(single):
+                    return _Turn(single[len(given)], (_frames(steps), given))
+                got += len(single)
+                step = steps.send(self._answer(step, single, given))
         except StopIteration as done:
             return _Turn(None, _result(program, done.value))
         except EntriesGone as gone:
             return _Turn(None, gone)
-        return _Turn(step, _frames(steps))
 
-    def _answer(self, step: Step, answer: int) -> object:
-        match step:
-            case GetMany(keys):
-                return [self._value(keys[0], answer)]
-            case Delete() | Exists():
-                return bool(answer)
-        return self._value(step.key, answer)
+    def _answer(self, step: Step, single: tuple[Single, ...], given: tuple[int, ...]) -> object:
+        if isinstance(step, Delete | Exists):
+            return bool(given[0])
+        values = [self._value(each.key, answer) for each, answer in zip(single, given, strict=True)]
+        if isinstance(step, GetMany):
+            return values
+        return tuple(values) if isinstance(step, CreateThenGet) else values[0]
 
 
-def _key(step: Step) -> str:
-    return step.keys[0] if isinstance(step, GetMany) else step.key
+def _single(step: Step) -> tuple[Single, ...]:
+    """What a store does one after the other, with others in between: an operation of the port is one or several."""
+    match step:
+        case GetMany(keys):
+            return tuple(map(Get, keys))
+        case CreateThenGet(key, value, other):
+            return Create(key, value), Get(other)
+        case Add() | AppendAndCount():
+            raise AssertionError(f"{step} is not explored")
+    return (step,)
 
 
 def _frames(steps: Any) -> Frames:
@@ -329,10 +356,10 @@ def _intent(program: Program) -> str:
     return f"cleans up to entry {program.n}"
 
 
-def _say(step: Step, answer: int) -> str:
-    what = "/".join(_key(step).split("/")[3:])
+def _say(step: Single, answer: int) -> str:
+    what = "/".join(step.key.split("/")[3:])
     match step:
-        case Get() | GetMany():
+        case Get():
             return f"get {what} -> {answer or 'nothing'}"
         case Exists():
             return f"exists {what} -> {'yes' if answer else 'no'}"

@@ -6,6 +6,7 @@
     etcd/             EtcdJournal, EtcdPulse, EtcdMailbox: several machines; imported only where it is used
     keyvalue/         KeyValueJournal, KeyValuePulse, KeyValueMailbox: over any bare key-value store
     tcpstore.py       such a store: PyTorch's; imported only where it is used
+    tcpwire.py        what goes over the wire to it
     segment.py        the file format of archived segments and exports, on plain bytes
     tiers.py          the arithmetic of series: buckets and tiers, pure
     limits.py         what every store checks, and which wishes it grants: pure

@@ -1,26 +1,20 @@
 """Journal, pulse and mailbox on PyTorch's TCPStore: for runs that share nothing but the store they have anyway.
 
-What the store of torch 2.13 does; ``tests/stores/test_tcpstore_facts.py`` tries it out:
+What the store of torch 2.13 does; ``tests/stores/test_tcpstore_facts.py`` and ``test_tcpwire.py`` try it out:
 
 - It keeps everything in the memory of one process. Killed, it is empty when it comes back: see ``StoreLost``. Anybody
   who can reach it may read and write everything, so it belongs into a closed network.
 - ``compare_set(key, "", value)`` sets if absent and returns what is stored. Of a key that is missing,
   ``compare_set(key, expected, value)`` returns ``expected`` and sets nothing, but wakes up those who wait for the key.
-- ``compare_set``, ``add``, ``check`` and ``delete_key`` are answered; ``set``, ``append`` and ``multi_set`` are not, so
-  they are not used.
-- ``get`` and ``multi_get`` of a missing key block until it comes or the store's time is over. ``check`` does not. Of a
-  key that is there, ``compare_set`` from a value that nobody stores to itself is a ``get`` that never blocks.
-- ``wait`` holds the connection's lock: every other call over it waits too. When its time is over the connection is
-  good, but torch prints two warnings. So it is given more time than it needs, and is woken up when its time is over.
+- ``compare_set``, ``add``, ``check`` and ``delete_key`` are answered; ``set``, ``append`` and ``multi_set`` are not.
+  Queries over one connection are carried out in order, so an ``append`` is done when one after it is answered.
+- ``multi_get`` reads all its keys in one moment.
 - ``add`` on a value that is no number makes the server hang up, and so does a value over 8 MiB. Keys and values may
   hold any bytes. The empty value is stored, but who compares with it takes it for a missing one.
-- A server that died is noticed at the next call. One that is merely silent never is: every call but ``wait`` blocks for
-  ever, and so does dialling. Hence each connection has a thread of its own, and whoever calls waits only so long.
-- Dialling looks up names, also that of a numeric address, and a resolver that does not answer costs 5 s; nothing else
-  is wrong then. So dialling is given more time than an operation.
+- A server that died is noticed at the next call. One that is merely silent never is by torch's client: every call but
+  ``wait`` blocks for ever, and so does dialling. Hence ``tcpwire``, which speaks to the server itself, in the caller's
+  thread, and waits only so long. It also means that only the server needs PyTorch.
 - A connection that failed stays failed. A new one has to be dialled, and who answers there may be another store.
-
-When a connection is lost torch prints where in its own code it noticed; TORCH_CPP_LOG_LEVEL=ERROR keeps it quiet.
 
 ``python -m quorate.stores.tcpstore --port 29500`` runs such a server alone.
 """
@@ -28,44 +22,33 @@ When a connection is lost torch prints where in its own code it noticed; TORCH_C
 from __future__ import annotations
 
 import argparse
-import atexit
-import secrets
 import signal
 import socket
 import sys
 from collections.abc import Callable, Sequence
-from concurrent.futures import Future
-from concurrent.futures import TimeoutError as FutureTimeout
-from concurrent.futures import wait as wait_for
-from contextlib import suppress
-from datetime import timedelta
-from queue import SimpleQueue
-from threading import Lock, Thread
+from threading import Lock
 from time import monotonic
 from typing import Any, TypeVar
 from urllib.parse import urlsplit
-from weakref import WeakSet
 
 from quorate.core.errors import ConfigError, OutcomeUnknown
 from quorate.ports.keyvalue import Look, Unreachable
+from quorate.stores import tcpwire as wire
 from quorate.stores.keyvalue import KeyValueJournal, KeyValueMailbox, KeyValuePulse
 from quorate.stores.keyvalue.keys import checked_key, checked_value
 from quorate.stores.keyvalue.session import PREFIX
+from quorate.stores.tcpwire import Failed, HungUp, Query, Wire
 
 SCHEME = "tcpstore"
 TIMEOUT_S = 5.0
 """How long one operation may take before nobody is said to answer."""
-DIAL_S = 15.0
-"""Dialling, if an operation has less. A closed port is told at once all the same."""
-EXIT_S = 3.0
-"""How long the end of the process waits for connections that do not answer, if there are any."""
-IDLE_WAITERS = 2
-_SLICE_S = 1.0
-"""``wait`` looks up this often, to see whether it was closed."""
-_NOBODY = b"nobody stores this: " + secrets.token_bytes(16)
+IDLE = 2
+"""Connections that are kept for the next call."""
+SLICE_S = 0.05
+"""How often a wait looks by itself at a server without libuv, which wakes up nobody when a key is created."""
+_NOTHING = "quorate/nobody-creates-this"
 
 T = TypeVar("T")
-Job = tuple[Callable[[Any], Any], "Future[Any]"]
 
 
 def torch_distributed() -> Any:
@@ -78,234 +61,199 @@ def torch_distributed() -> Any:
     return torch.distributed
 
 
-_abandoned: WeakSet[Thread] = WeakSet()
-"""Threads that wait for an answer nobody waits for any more."""
-
-
-@atexit.register
-def _see_off() -> None:
-    """A thread that comes back from torch while the interpreter ends takes the whole process down with it."""
-    deadline = monotonic() + EXIT_S
-    for thread in list(_abandoned):
-        thread.join(max(0.0, deadline - monotonic()))
-
-
-class _Failed(Exception):
-    """The connection is of no use any more."""
-
-
-class _Line:
-    """One connection, and the only thread that uses it. Whoever asks waits for the answer, but not for ever."""
-
-    def __init__(self, host: str, port: int, timeout_s: float) -> None:
-        self.good = True
-        self._jobs: SimpleQueue[Job | None] = SimpleQueue()
-        try:  # torch would try for long and print pages; a closed port is seen at once like this
-            socket.create_connection((host, port), timeout_s).close()
-        except OSError as error:
-            raise _Failed(str(error)) from None
-        torch = torch_distributed()
-        self._thread = Thread(target=self._work, args=(torch, host, port), name="quorate-tcpstore", daemon=True)
-        self._thread.start()
-        patience = timedelta(seconds=timeout_s / 2)  # so that torch gives up before whoever waits for it does
-        self.call(lambda store: store.set_timeout(patience), max(DIAL_S, timeout_s))
-
-    def call(self, ask: Callable[[Any], T], timeout_s: float) -> T:
-        """Raises _Failed if there is no answer; then it may have been done nevertheless."""
-        return self.result(self.begin(ask), timeout_s)
-
-    def begin(self, ask: Callable[[Any], T]) -> Future[T]:
-        future: Future[T] = Future()
-        self._jobs.put((ask, future))
-        return future
-
-    def result(self, future: Future[T], timeout_s: float) -> T:
-        try:
-            return future.result(timeout_s)
-        except FutureTimeout:
-            self.good = False
-            self.close()
-            _abandoned.add(self._thread)
-            raise _Failed(f"no answer within {timeout_s:g} s") from None
-
-    def close(self) -> None:
-        self._jobs.put(None)
-
-    def _work(self, torch: Any, host: str, port: int) -> None:
-        store, dial = None, timedelta(seconds=DIAL_S)
-        while (job := self._jobs.get()) is not None:
-            ask, future = job
-            try:
-                if not self.good:
-                    raise _Failed("the connection was lost before")
-                if store is None:
-                    store = torch.TCPStore(host, port, is_master=False, wait_for_workers=False, timeout=dial)
-                future.set_result(ask(store))
-            except torch.DistError as error:
-                self.good = False
-                future.set_exception(_Failed(str(error).partition("\n")[0]))
-            except Exception as error:  # whatever it is, it belongs to whoever asked
-                future.set_exception(error)
-
-
 class TcpStoreKeyValue:
+    """Whoever calls has a connection to itself as long as the call lasts, so nobody waits for anybody else's wait. One
+    thread alone needs one."""
+
     def __init__(self, host: str, port: int, *, timeout_s: float = TIMEOUT_S) -> None:
         self._address = (host, port)
         self._timeout_s = timeout_s
-        self._dialling = Lock()
-        self._line: _Line | None = None
-        self._waiters: list[_Line] = []
+        self._lock = Lock()
+        self._idle: list[Wire] = []
+        self._busy: set[Wire] = set()
         self._check: Callable[[Look], None] | None = None
+        self._careful: bool | None = None
+        """Whether the server hangs up on who asks for a missing key; None if that is not known yet."""
         self._closed = False
 
     def get(self, key: str) -> bytes | None:
-        checked_key(key)
-        return self._read(lambda store: _get(store, key))
+        return self.get_many([key])[0]
 
     def get_many(self, keys: Sequence[str]) -> list[bytes | None]:
         wanted = [checked_key(key) for key in keys]
-        return self._read(lambda store: _get_many(store, wanted))
+        return self._read(lambda wire: self._get_many(wire, wanted)) if wanted else []
 
     def create(self, key: str, value: bytes) -> bytes:
-        checked_key(key)
-        checked_value(value)
-        return self._change(lambda store: bytes(store.compare_set(key, "", value)))
+        (stored,) = self._change(wire.compare_set(checked_key(key), b"", checked_value(value)))
+        return bytes(stored)
+
+    def create_then_get(self, key: str, value: bytes, other: str) -> tuple[bytes, bytes | None]:
+        query = wire.compare_set(checked_key(key), b"", checked_value(value))
+        if self._careful is not False:
+            (stored,) = self._change(query)
+            try:
+                return stored, self.get(other)
+            except Unreachable as error:
+                raise OutcomeUnknown(str(error)) from None
+        stored, (found,) = self._change(query, wire.multi_get([checked_key(other)]))
+        return stored, found or None
 
     def swap(self, key: str, expected: bytes, value: bytes) -> bytes | None:
-        checked_key(key)
         checked_value(expected)
-        checked_value(value)
-        if expected == value:  # nothing to change, and the answer would not tell whether the key is there
+        if expected == checked_value(value):  # nothing to change, and the answer would not tell whether it is there
             return self.get(key)
-        stored = self._change(lambda store: bytes(store.compare_set(key, expected, value)))
+        (stored,) = self._change(wire.compare_set(checked_key(key), expected, value))
         return None if stored in (expected, b"") else stored
 
     def add(self, key: str, amount: int) -> int:
-        checked_key(key)
-        return self._change(lambda store: int(store.add(key, amount)))
+        query = wire.add(checked_key(key), amount)
+        counted: int = (self._change(query) if amount else self._read(lambda line: line.ask(query)))[0]
+        return counted
+
+    def append_and_count(self, key: str, value: bytes, counter: str) -> int:
+        queries = wire.append(checked_key(key), checked_value(value)), wire.add(checked_key(counter), 1)
+        counted: int = self._change(*queries)[1]
+        return counted
 
     def delete(self, key: str) -> bool:
-        checked_key(key)
-        return self._change(lambda store: bool(store.delete_key(key)))
+        return bool(self._change(wire.delete(checked_key(key)))[0])
 
     def wait(self, key: str, timeout_s: float) -> bool:
         checked_key(key)
-        deadline = monotonic() + timeout_s
-        found = self._read(lambda store: bool(store.check([key])))
-        while not found and (left_s := deadline - monotonic()) > 0:
-            found = self._wait(key, min(left_s, _SLICE_S))
-            self._refuse_closed()
-        return found
+        return self._read(lambda line: self._wait(line, key, timeout_s, lambda: line.ask(wire.check(key))[0]))
+
+    def fetch(self, keys: Sequence[str], timeout_s: float) -> list[bytes | None]:
+        wanted = [checked_key(key) for key in keys]
+        values: list[bytes | None] = []
+
+        def look(line: Wire) -> bool:
+            values[:] = self._get_many(line, wanted)
+            return values[0] is not None
+
+        self._read(lambda line: self._wait(line, wanted[0], timeout_s, lambda: look(line)))
+        return values
 
     def guard(self, check: Callable[[Look], None]) -> None:
         self._check = check
         check(self.get)
 
     def close(self) -> None:
-        with self._dialling:
+        with self._lock:
             self._closed = True
-            for line in (self._line, *self._waiters):
-                if line is not None:
-                    line.close()
-            self._line, self._waiters = None, []
+            for line in (*self._idle, *self._busy):
+                line.hang_up()
+            while self._idle:
+                self._idle.pop().close()
 
     # -- connections --------------------------------------------------------------------------------------------------
 
-    def _read(self, ask: Callable[[Any], T]) -> T:
+    def _read(self, ask: Callable[[Wire], T]) -> T:
         """A lost connection is not told: what changes nothing is simply asked again over a new one."""
-        line = self._connected()
         try:
-            return line.call(ask, self._timeout_s)
-        except _Failed:
-            line = self._connected()
+            return self._call(ask)
+        except Failed:
+            pass
         try:
-            return line.call(ask, self._timeout_s)
-        except _Failed as failed:
+            return self._call(ask)
+        except Failed as failed:
             raise Unreachable(self._said(failed)) from None
 
-    def _change(self, ask: Callable[[Any], T]) -> T:
-        line = self._connected()
+    def _change(self, *queries: Query) -> list[Any]:
         try:
-            return line.call(ask, self._timeout_s)
-        except _Failed as failed:
+            return self._call(lambda line: line.ask(*queries))
+        except Failed as failed:
             raise OutcomeUnknown(self._said(failed)) from None
 
-    def _wait(self, key: str, timeout_s: float) -> bool:
-        """Over a connection of its own, which is woken up when the time is over: asking for a missing key does that."""
-        with self._dialling:
-            self._refuse_closed()
-            line = self._waiters.pop() if self._waiters else self._dial()
+    def _call(self, ask: Callable[[Wire], T]) -> T:
+        line = self._take()
         try:
-            waiting = line.begin(lambda store: _wait(store, key, timeout_s + self._timeout_s / 2))
-            if not wait_for([waiting], timeout_s).done:
-                self._read(lambda store: store.compare_set(key, _NOBODY, _NOBODY))
-            return line.result(waiting, self._timeout_s)
-        except _Failed:
-            return False
+            answer = ask(line)
+        except BaseException:  # whatever it is, there may be answers on the line that nobody has read
+            line.close()
+            raise
         finally:
             self._put_back(line)
+        return answer
 
-    def _put_back(self, line: _Line) -> None:
-        with self._dialling:
-            if self._closed or not line.good or len(self._waiters) >= IDLE_WAITERS:
-                line.close()
-            else:
-                self._waiters.append(line)
+    def _wait(self, line: Wire, key: str, timeout_s: float, look: Callable[[], bool]) -> bool:
+        """Whoever swaps a missing key wakes up those who wait for it, so it has to look."""
+        deadline = monotonic() + timeout_s
+        while (left_s := deadline - monotonic()) > 0:
+            if line.wait(key, min(left_s, SLICE_S) if self._careful else left_s) and look():
+                return True
+            if self._careful and look():
+                return True
+        return look()
 
-    def _connected(self) -> _Line:
-        with self._dialling:
-            self._refuse_closed()
-            if self._line is None or not self._line.good:
-                if self._line is not None:
-                    self._line.close()
-                self._line = None
-                self._line = self._dial()
-            return self._line
+    def _get_many(self, line: Wire, keys: list[str]) -> list[bytes | None]:
+        there = keys
+        if self._careful:
+            there = [key for key in dict.fromkeys(keys) if line.ask(wire.check(key))[0]]
+        if not there:
+            return [None] * len(keys)
+        (values,) = line.ask(wire.multi_get(there))
+        if there is keys:
+            return [value or None for value in values]
+        found = dict(zip(there, values, strict=True))
+        return [found.get(key) or None for key in keys]
 
-    def _dial(self) -> _Line:
+    def _take(self) -> Wire:
+        """Without a lock where there is a connection: taking from a list and putting into a set are atomic."""
+        self._refuse_closed()
+        while self._idle:
+            try:
+                line = self._idle.pop()
+            except IndexError:
+                break
+            if line.good:
+                self._busy.add(line)
+                if self._closed:  # in this very moment, and nobody has told this one
+                    line.hang_up()
+                return line
+            line.close()
         try:
-            line = _Line(*self._address, self._timeout_s)
-            if self._check is not None:
-                try:
-                    self._check(lambda key: line.call(lambda store: _get(store, key), self._timeout_s))
-                except BaseException:
-                    line.close()
-                    raise
-        except _Failed as failed:
+            line = self._dial()
+        except Failed as failed:
             raise Unreachable(self._said(failed)) from None
+        with self._lock:
+            if not self._closed:
+                self._busy.add(line)
+                return line
+        line.close()
+        raise ValueError("this store is closed")
+
+    def _put_back(self, line: Wire) -> None:
+        self._busy.discard(line)
+        if line.good and len(self._idle) < IDLE:
+            self._idle.append(line)
+            if not self._closed:
+                return
+        line.close()
+
+    def _dial(self) -> Wire:
+        line = Wire(*self._address, self._timeout_s)
+        try:
+            if self._careful is None:
+                try:
+                    line.ask(wire.multi_get([_NOTHING]))
+                    self._careful = False
+                except HungUp:
+                    line = Wire(*self._address, self._timeout_s)
+                    self._careful = True
+            if self._check is not None:
+                self._check(lambda key: self._get_many(line, [key])[0])
+        except BaseException:
+            line.close()
+            raise
         return line
 
     def _refuse_closed(self) -> None:
         if self._closed:
             raise ValueError("this store is closed")
 
-    def _said(self, failed: _Failed) -> str:
+    def _said(self, failed: Failed) -> str:
         host, port = self._address
         return f"the TCPStore at {host}:{port} does not answer: {failed}"
-
-
-def _get(store: Any, key: str) -> bytes | None:
-    """``check`` first, because asking for a missing key with ``compare_set`` wakes up those who wait for it."""
-    if not store.check([key]):
-        return None
-    stored = bytes(store.compare_set(key, _NOBODY, _NOBODY))
-    return None if stored in (_NOBODY, b"") else stored
-
-
-def _get_many(store: Any, keys: list[str]) -> list[bytes | None]:
-    if len(keys) > 2 and store.check(keys):
-        with suppress(torch_distributed().DistStoreError):  # one was deleted just now: torch waited for it to come back
-            return [bytes(value) or None for value in store.multi_get(keys)]
-    return [_get(store, key) for key in keys]
-
-
-def _wait(store: Any, key: str, timeout_s: float) -> bool:
-    """Somebody who asked for the key may have woken it up, so it has to look."""
-    try:
-        store.wait([key], timedelta(seconds=timeout_s))
-    except torch_distributed().DistStoreError:
-        return False
-    return bool(store.check([key]))
 
 
 # -- addresses --------------------------------------------------------------------------------------------------------

@@ -129,6 +129,61 @@ def test_the_newest_record_counts_and_not_the_first_that_is_told() -> None:
     assert sailors[0].part.crew.config.began_attempt == newest
 
 
+def test_the_first_record_after_a_loss_needs_a_majority_of_those_who_were_in() -> None:
+    """One alone could decide, and be forgotten by the others if that store is lost as well."""
+    boat = Boat()
+    sailors = boat.board(0, 1, 2)
+    boat.all_vote(*sailors)
+    stood = sailors[0].part.crew.attempt
+    lose_store(boat)
+    sailors[1].go(come_back(sailors[1]))
+    boat.pass_s(0.01)
+    sailors[1].frozen = True
+    sailors[0].go(come_back(sailors[0]))
+    boat.pass_s(5)
+    assert sailors[0].busy
+    assert (sailors[0].part.crew.attempt, sailors[0].part.crew.config.began_members) == (stood, ["0", "1", "2"])
+    assert "1 more are needed of those who were in before" in sailors[0].peer.explain().sentence
+    sailors[1].thaw()
+    boat.until(lambda: not sailors[0].busy and not sailors[1].busy)
+    assert sailors[0].turn.members == ["0", "1"]
+
+
+def test_one_that_saw_a_beginning_from_which_nothing_came_is_in_the_next() -> None:
+    boat = Boat()
+    sailors = boat.board(0, 1, 2)
+    boat.all_vote(*sailors)
+    lose_store(boat)
+    sailors[1].go(come_back(sailors[1]))
+    boat.pass_s(0.01)
+    sailors[1].frozen = True
+    sailors[0].go(come_back(sailors[0]))
+    boat.pass_s(1)
+    sailors[0].frozen = True
+    boat.pass_s(1)
+    lose_store(boat)
+    for sailor in sailors[:2]:
+        sailor.busy = sailor.frozen = False
+    back_together(boat, sailors[1:])
+    assert {sailor.part.crew.config.generation for sailor in sailors} == {1}
+    sailors[0].go(come_back(sailors[0]))
+    boat.sail(lambda: not sailors[0].busy)
+    assert sailors[0].turn.members == ["0", "1", "2"]
+
+
+def test_one_that_slept_through_two_losses_joins_what_it_finds() -> None:
+    boat = Boat()
+    *others, sleeper = sailors = boat.board(0, 1, 2)
+    boat.all_vote(*sailors)
+    for _ in range(2):
+        lose_store(boat)
+        back_together(boat, others)
+        boat.all_vote(*others)
+    sleeper.go(come_back(sleeper))
+    boat.sail(lambda: not sleeper.busy)
+    assert (sleeper.turn.generation, sleeper.turn.joined, sleeper.turn.members) == (2, True, ["0", "1", "2"])
+
+
 def test_another_run_under_the_name_is_not_mistaken_for_this_one() -> None:
     boat = Boat()
     sailors = boat.board(0, 1)
@@ -139,7 +194,7 @@ def test_another_run_under_the_name_is_not_mistaken_for_this_one() -> None:
     assert all(isinstance(sailor.error, Refused) and sailor.error.code == "store_lost" for sailor in sailors)
 
 
-@pytest.mark.parametrize("config", [{"began_attempt": 3}, {"began_number": 3}])
+@pytest.mark.parametrize("config", [{"began_attempt": 3}, {"began_number": 3}, {"began_members": ["0"]}])
 def test_a_first_generation_cannot_begin_in_the_middle(config: dict[str, Any]) -> None:
     with pytest.raises(ConfigError, match="first generation"):
         Run.create(PEERLESS, RunCreated(RUN, "ranks", 1, config, seeding="chain"))

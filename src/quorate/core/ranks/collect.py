@@ -39,6 +39,8 @@ class Collector:
         self._detector = Detector(self._timeout_us, now_us)
         self._arrivals: dict[int, Arrival] = {}
         self._since_us = now_us
+        self._calm_until_us = 0
+        self._here: tuple[str, ...] = ()
         self._watched = {rank.id for rank in machine.crew.here()}
         for rank in machine.crew.here():
             self._detector.watch(rank.id, now_us)
@@ -81,17 +83,27 @@ class Collector:
         crew = machine.crew
         if crew.state is Phase.CLOSED:
             return []
-        gone = [rank for rank in crew.here() if self._suspects(rank, now_us)]
+        gone = self.gone(crew, now_us)
         without = {rank.seat for rank in gone}
-        here = {rank.seat for rank in crew.members()} - without
+        here = crew.seats_of_members() - without
         arrived = [seat for seat in self._arrivals if seat in here]
-        if len(arrived) < len(here) or len(arrived) + len(crew.coming(not arrived, without)) < crew.needed():
+        if len(arrived) < len(here) or not crew.enough(arrived, crew.coming(not arrived, without)):
             return []
         against = [seat for seat in arrived if not self._arrivals[seat].ok]
         why = [(rank.seat, self._why(rank, now_us)) for rank in gone]
         waits_us = [max(0, now_us - self._arrivals[seat].at_us) for seat in arrived]
         outcome: Any = rules.outcome_of(crew, arrived, against)
         return [AttemptDecided(crew.number, outcome, arrived, against, why, self.decider, waits_us)]
+
+    def gone(self, crew: Crew, now_us: int) -> list[Rank]:
+        """Who would be given up now. Looking at everybody says until when nobody can be, since all that is heard
+        afterwards only makes it later."""
+        if now_us < self._calm_until_us:
+            return []
+        here = crew.seated().values()
+        longest_us = max((self._detector.silent_us(rank.id, now_us) or 0 for rank in here), default=0)
+        self._calm_until_us = now_us - longest_us + self._timeout_us
+        return [rank for rank in here if self._suspects(rank, now_us)] if longest_us >= self._timeout_us else []
 
     def _suspects(self, rank: Rank, now_us: int) -> bool:
         silent_us = self._detector.silent_us(rank.id, now_us)
@@ -115,11 +127,14 @@ class Collector:
                     self._watched.add(event.member)
                 case MemberEvent():
                     self._detector.touch(event.member, now_us)
-        here = machine.crew.here()
-        for gone in self._watched - {rank.id for rank in here}:
+        here = machine.crew.names_here()
+        if here is self._here:  # the very same: nobody has come or gone
+            return
+        self._here = here
+        for gone in self._watched.difference(here):
             self._watched.discard(gone)
             self._detector.drop(gone)
-        for seat in self._arrivals.keys() - {rank.seat for rank in here}:
+        for seat in self._arrivals.keys() - machine.crew.seated().keys():
             del self._arrivals[seat]
 
     def wake_us(self) -> int | None:
@@ -140,6 +155,8 @@ class Collector:
         members, waiting = crew.members(), crew.coming(alone=True)
         if not members:
             what = f"{len(waiting)} of {crew.needed()} ranks are there to begin"
+            if short := crew.short(waiting):
+                what += f", and {short} more are needed of those who were in before the store was lost"
             return Explanation(what, (Wait(what, (), now_us - self._since_us, None, ""),))
         missing = [rank for rank in members if rank.seat not in self._arrivals]
         waits = self._waits(crew, members, missing, now_us)
@@ -149,7 +166,7 @@ class Collector:
         arrived = len(members) - len(missing)
         what = f"attempt {crew.attempt + 1} of iteration {crew.number}: {arrived} of {len(members)} arrived"
         waited_us = now_us - self._since_us
-        without = {rank.seat for rank in crew.here() if self._suspects(rank, now_us)}
+        without = {rank.seat for rank in self.gone(crew, now_us)}
         stay = {rank.seat for rank in members} - without
         arrived_stay = [seat for seat in stay if seat in self._arrivals]
         going_on = len(arrived_stay) + len(crew.coming(not arrived_stay, without))

@@ -40,7 +40,11 @@ class Ranks:
         if isinstance(passed, Refusal) or isinstance(event, AttemptDecided | RunStopped):
             return passed
         rank = self._find(event)
-        return rank if isinstance(rank, Refusal) else RANK.step(crew, rank, event, at_us, cup)
+        if isinstance(rank, Refusal):
+            return rank
+        applied = RANK.step(crew, rank, event, at_us, cup)
+        crew.changed()
+        return applied
 
     def _find(self, event: Any) -> Rank | Refusal:
         """The one of that id, or a blank that enters only if joining succeeds."""
@@ -72,6 +76,10 @@ class Ranks:
 
     def topics(self, member: str) -> list[str]:
         return ["iteration"] if member in self.crew.ranks else []
+
+    def check(self, event: Event) -> Refusal | None:
+        """Why the run would not take this event as it is now; None if it would. Changes nothing."""
+        return RUN.why_not(self.crew, self.crew, event, 0)
 
     # -- snapshots --------------------------------------------------------------------------------------------------
 

@@ -5,9 +5,9 @@
 *Ready* has said that it is done with the attempt and waits for the record. *Consensus* sees that everybody has arrived
 or is given up, and competes to write the record. *Advance* adopts it, whoever wrote it.
 
-A fault-free attempt costs a rank four operations: its arrival, the tally, waiting for the record, reading it. The last
-to arrive is told so by the tally and writes the record; it reads the notes and the letters for that. Nothing depends on
-the tally: whoever waits looks at the notes now and then, and decides in turn.
+A fault-free attempt costs a rank three operations: its arrival, waiting for the record, reading it. Whoever arrives is
+told how many have; the last one reads their notes and the letters, and writes the record. Nothing depends on the count:
+whoever waits looks at the notes now and then, and decides in turn.
 """
 
 from __future__ import annotations
@@ -31,8 +31,6 @@ from quorate.core.ranks.state import OUT, Crew, Decision, Phase, Rank, RankState
 from quorate.core.ranks.times import Times
 from quorate.core.stagger import lone_delay_us, order
 
-ARRIVAL: Final = "!"
-"""Behind a rank's key: where its arrivals stand, beside its beats."""
 PLACES: Final = 8
 """Among which those draw who do not know each other yet."""
 MAX_DUTY_NAME: Final = 64
@@ -218,12 +216,11 @@ class Part:
         attempt = self._trying().attempt
         self.stage = Stage.READY
         arrived = RankArrived(self.peer.me, self.incarnation, attempt, ok)
-        note = ops.Beat(self.peer.me + ARRIVAL, (self.incarnation << 32) + attempt, encode(arrived))
+        note = ops.Arrive(attempt, self.peer.me, encode(arrived))
         if self.crew.attempt < attempt:
-            yield note
-            tally = yield ops.Tally(attempt)
-            if tally >= len(self.crew.members()):
-                yield from self._decide(0)
+            count = yield note
+            if count >= len(self.crew.members()):
+                yield from self._decide(0, look=False)
         while self.crew.attempt < attempt:
             self._check_open()
             mine = self.mine()
@@ -254,11 +251,16 @@ class Part:
         yield from self._decide(delay_us())
         return True
 
-    def _decide(self, delay_us: int) -> Steps:
+    def _decide(self, delay_us: int, look: bool = True) -> Steps:
+        """Nobody is given up before its beats were looked at just now. Where all have arrived there is no need to
+        ``look``."""
         try:
             self.stage = Stage.CONSENSUS if self.stage is Stage.READY else self.stage
-            yield from self.peer.look()
-            self.collector.watched(self.peer.now_us)
+            if self.crew.members():
+                yield from self.peer.gather(self.crew.attempt + 1)
+            if look or self.collector.gone(self.crew, self.peer.now_us):
+                yield from self.peer.look()
+                self.collector.watched(self.peer.now_us)
             if delay_us and (yield from self.peer.await_entry(delay_us)):
                 return
             yield from self.peer.propose()
@@ -268,7 +270,7 @@ class Part:
     def _turn_delay_us(self) -> int:
         """By place in the drawn order. Never so long that what was seen is out of date."""
         run, _ = self.peer.folded()
-        places = order(run.head.run, run.head.digest, run.head.n + 1, [rank.id for rank in self.crew.members()])
+        places = order(run.head.run, run.head.digest, run.head.n + 1, self.crew.names_of_members())
         return min(places.index(self.peer.me) * us(self.times.slot_s), us(self.times.look_s))
 
     def _lone_delay_us(self) -> int:
@@ -283,7 +285,8 @@ class Part:
         names = before.members if before is not None else []
         in_it = self._standing() is RankState.MEMBER
         self.stage = Stage.NEW_ITERATION if in_it else Stage.LEARNER
-        donors = [name for name in names if before is not None and name not in before.came]
+        came = before.came if before is not None else []
+        donors = [name for name in names if name not in came] if came else names
         if not in_it:
             donors = donors or names
         index = names.index(self.peer.me) if in_it else -1

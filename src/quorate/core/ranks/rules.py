@@ -58,8 +58,7 @@ def check_decided(crew: Crew, _run: Crew, event: AttemptDecided, _at_us: int) ->
     if event.number != crew.number:
         why = f"iteration {event.number} was not tried; {crew.number} was"
         return Refusal("contradiction", why, "read the journal, then decide again")
-    members = {rank.seat for rank in crew.members()}
-    here = {rank.seat for rank in crew.here()}
+    members, here = crew.seats_of_members(), crew.seated().keys()
     arrived, gone = set(event.arrived), {seat for seat, _ in event.gone}
     if len(arrived) + len(gone) < len(event.arrived) + len(event.gone) or arrived & gone:
         return Refusal("contradiction", "the record names a seat twice", "name each rank once")
@@ -83,11 +82,13 @@ def _check_outcome(crew: Crew, event: AttemptDecided) -> Refusal | None:
 
 
 def _check_enough(crew: Crew, event: AttemptDecided) -> Refusal | None:
-    going_on = len(event.arrived) + len(coming(crew, event))
-    needed = crew.needed()
-    if going_on >= needed:
+    come = coming(crew, event)
+    if crew.enough(event.arrived, come):
         return None
-    return Refusal("barrier_early", f"{going_on} would go on and {needed} are needed", "wait for others to come")
+    why = f"{len(event.arrived) + len(come)} would go on and {crew.needed()} are needed"
+    if short := crew.short(come):
+        why = f"{short} more are needed of those who were in before the store was lost"
+    return Refusal("barrier_early", why, "wait for others to come")
 
 
 def outcome_of(crew: Crew, arrived: list[int], against: list[int]) -> str:
@@ -102,7 +103,7 @@ def coming(crew: Crew, event: AttemptDecided) -> list[Rank]:
 
 
 def do_decide(crew: Crew, _run: Crew, event: AttemptDecided, at_us: int, _cup: Cup) -> Applied:
-    by_seat = {rank.seat: rank for rank in crew.here()}
+    by_seat = crew.seated()
     came = coming(crew, event)
     crew.attempt += 1
     crew.number += event.outcome == "committed"
@@ -113,17 +114,19 @@ def do_decide(crew: Crew, _run: Crew, event: AttemptDecided, at_us: int, _cup: C
         gone.append((rank.id, reason))
     for rank in came:
         rank.state, rank.since = RankState.MEMBER, crew.attempt
+    if gone or came:
+        crew.changed()
     longest_us = max(event.waits_us, default=0)
     crew.log.append(
         Decision(
-            crew.attempt, event.number, event.outcome, event.decider, [rank.id for rank in crew.members()],
+            crew.attempt, event.number, event.outcome, event.decider, crew.names_of_members(),
             [by_seat[seat].id for seat in event.against], gone, [rank.id for rank in came], at_us, longest_us,
             by_seat[event.arrived[-1]].id if event.arrived else "",
         )
     )  # fmt: skip
     del crew.log[:-REMEMBERED]
-    told = [rank.id for rank in crew.here()] + [who for who, _ in gone]
-    return Applied({"attempt": crew.attempt, "number": crew.number}, (View("iteration", tuple(told)),))
+    told = (*crew.names_here(), *(who for who, _ in gone)) if gone else crew.names_here()
+    return Applied({"attempt": crew.attempt, "number": crew.number}, (View("iteration", told),))
 
 
 def do_stop(crew: Crew, _run: Crew, event: RunStopped, _at_us: int, _cup: Cup) -> Applied:

@@ -5,6 +5,9 @@ the members of the newest record that anybody remembers may begin anew. Two such
 there cannot be two; whoever is in the minority cannot know what the others have decided meanwhile, waits for a while,
 and then ends and says so.
 
+A store may be lost again before all of that majority have seen the new beginning. So the first record needs a majority
+of them too: whoever comes together in yet another store, one of them knows that there was one.
+
 The run goes on in a new *generation*, with a new journal: no member is in, and all who are there join again. What was
 decided after the newest record that the majority remembers is lost, like the steps that were taken on it; who took them
 is told to take over the others' model, because it joins. Tokens carry the generation, so that nothing from before is
@@ -23,6 +26,7 @@ from quorate.core.errors import Refusal, Refused
 from quorate.core.members import Counter, MemberId
 from quorate.core.peer import Steps
 from quorate.core.ranks.part import Part, Stage
+from quorate.core.ranks.state import majority
 
 CLAIM = "#"
 """Behind a rank's key: where it says what it remembers."""
@@ -48,9 +52,7 @@ def begin_anew(part: Part) -> Steps:
     too few are there, or if somebody has begun another run under this name."""
     part.stage = Stage.JOINING
     part.incarnation = 0
-    crew = part.crew
-    members = crew.log[-1].members if crew.log else [rank.id for rank in crew.members()]
-    mine = Claim(part.peer.me, crew.config.generation, crew.attempt, crew.number, members)
+    mine = _remembered(part)
     began_us = part.peer.now_us
     patience_us = PATIENCE * us(part.times.dead_s)
     count = 0
@@ -59,44 +61,52 @@ def begin_anew(part: Part) -> Steps:
         yield ops.Beat(part.peer.me + CLAIM, count, encode(mine))
         snapshot, entries = yield ops.Load()
         if entries or snapshot is not None:
-            yield from part.peer.load()
-            _check_successor(part, mine)
+            yield from _enter(part, mine)
             return
         notes: list[bytes] = yield ops.Beats()
         claims = _claims(notes, mine)
-        newest = max(claims, key=lambda claim: (claim.attempt, claim.number))
+        newest = max(claims, key=lambda claim: (claim.generation, claim.attempt, claim.number))
         here = sorted({claim.rank for claim in claims} & set(newest.members), key=int)
-        needed = len(newest.members) // 2 + 1
+        needed = majority(newest.members)
         if len(here) >= needed:
             part.peer.created = _successor(part, newest)
-            yield from part.peer.load()
-            _check_successor(part, mine)
+            yield from _enter(part, mine)
             return
         if part.peer.now_us - began_us > patience_us:
             raise Refused(_too_few(newest, here, needed, patience_us))
         yield ops.Watch(0, us(part.times.look_s))
 
 
+def _remembered(part: Part) -> Claim:
+    me, crew, config = part.peer.me, part.crew, part.crew.config
+    members = crew.log[-1].members if crew.log else config.began_members
+    return Claim(me, config.generation, crew.attempt, crew.number, members or [rank.id for rank in crew.here()] or [me])
+
+
 def _claims(notes: list[bytes], mine: Claim) -> list[Claim]:
-    """Of this generation. Its own is among them, also if the store should have lost it."""
+    """Its own is among them, also if the store should have lost it."""
     read = [_claim.read(note) for note in notes]
-    others = [claim for claim in read if isinstance(claim, Claim) and claim.generation == mine.generation]
-    return [mine, *(claim for claim in others if claim.rank != mine.rank)]
+    return [mine, *(claim for claim in read if isinstance(claim, Claim) and claim.rank != mine.rank)]
 
 
 def _successor(part: Part, newest: Claim) -> Any:
     run, _ = part.peer.folded()
     went_on = {
         "generation": newest.generation + 1, "began_attempt": newest.attempt, "began_number": newest.number,
+        "began_members": newest.members,
     }  # fmt: skip
     return msgspec.structs.replace(part.peer.created, config=run.head.config | went_on)
 
 
-def _check_successor(part: Part, mine: Claim) -> None:
+def _enter(part: Part, mine: Claim) -> Steps:
+    """Read the run that is there now. It may be of the generation that this rank remembers, if it has seen a beginning
+    of it and no record: nothing has come of that one."""
+    least = mine.generation + bool(part.crew.log)
+    yield from part.peer.load()
     part.collector.decider = part.peer.me
     found = part.crew.config.generation
-    if found != mine.generation + 1:
-        why = f"in the new store the run begins with generation {found}, and not with {mine.generation + 1}"
+    if found < max(1, least):
+        why = f"in the new store the run begins with generation {found}, and this rank remembers {mine.generation}"
         raise Refused(Refusal("store_lost", why, "choose another name for the run, or start every rank afresh"))
 
 

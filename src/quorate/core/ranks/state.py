@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from enum import Enum
-from typing import Annotated, Final
+from typing import Annotated, Any, Final, TypeVar
 
 import msgspec
 from msgspec import Meta
 
 from quorate.core.errors import ConfigError
+from quorate.core.members import MemberId
+
+T = TypeVar("T")
 
 REMEMBERED: Final = 64
 """Decisions kept for people. The journal has all of them."""
@@ -32,6 +35,8 @@ class Config(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Where it stood then."""
     began_number: Annotated[int, Meta(ge=0, le=2**40 - 1)] = 0
     """Where it stood then."""
+    began_members: Annotated[list[MemberId], Meta(max_length=4096)] = []
+    """Who was in then. The first record after a loss needs a majority of them: see ``salvage``."""
 
 
 def check_config(config: Config) -> None:
@@ -40,7 +45,7 @@ def check_config(config: Config) -> None:
         value = getattr(config, field)
         if value > config.max_ranks:
             raise ConfigError(field, value, f"at most max_ranks ({config.max_ranks}), or it could never begin")
-    if not config.generation and (config.began_attempt or config.began_number):
+    if not config.generation and (config.began_attempt or config.began_number or config.began_members):
         raise ConfigError("generation", 0, "a run of the first generation begins with attempt 0 and number 0")
     if 0 < config.form_members < config.min_members:
         fix = f"at least min_members ({config.min_members}), or 0 for the same"
@@ -101,6 +106,10 @@ class Decision(msgspec.Struct, frozen=True, array_like=True):
     last_to_come: str
 
 
+def majority(members: list[str]) -> int:
+    return len(members) // 2 + 1
+
+
 class Crew(msgspec.Struct):
     """All ranks, and where they stand."""
 
@@ -114,26 +123,74 @@ class Crew(msgspec.Struct):
     reason: str = ""
     ranks: dict[str, Rank] = {}
     log: list[Decision] = []
+    kept: dict[str, Any] = {}
+    """What follows from ``ranks``, until ``changed`` is called: every rank folds every record, so it is not worked out
+    for each of them anew."""
 
     def called(self) -> str:
         return "the run"
 
+    def changed(self) -> None:
+        """A rank came, went, or is something else now."""
+        self.kept.clear()
+
     def of(self, state: RankState) -> list[Rank]:
         """In order of rank, which is the order everybody numbers members in."""
-        return sorted((rank for rank in self.ranks.values() if rank.state is state), key=Rank.number)
+        found: list[Rank] | None = self.kept.get(state._value_)
+        if found is None:
+            found = sorted((rank for rank in self.ranks.values() if rank.state is state), key=Rank.number)
+            self.kept[state._value_] = found
+        return found
 
     def members(self) -> list[Rank]:
         return self.of(RankState.MEMBER)
 
     def here(self) -> list[Rank]:
-        return [rank for rank in self.ranks.values() if rank.state not in OUT]
+        return list(self.seated().values())
+
+    def seated(self) -> dict[int, Rank]:
+        """Those who are here, by seat."""
+        found: dict[int, Rank] | None = self.kept.get("seated")
+        if found is None:
+            found = {rank.seat: rank for rank in self.ranks.values() if rank.state not in OUT}
+            self.kept["seated"] = found
+        return found
+
+    def seats_of_members(self) -> frozenset[int]:
+        return self._keep("seats of members", lambda: frozenset(rank.seat for rank in self.members()))
+
+    def names_of_members(self) -> list[str]:
+        return self._keep("names of members", lambda: [rank.id for rank in self.members()])
+
+    def names_here(self) -> tuple[str, ...]:
+        return self._keep("names here", lambda: tuple(rank.id for rank in self.seated().values()))
+
+    def _keep(self, name: str, make: Callable[[], T]) -> T:
+        found: T | None = self.kept.get(name)
+        if found is None:
+            found = self.kept[name] = make()
+        return found
 
     def coming(self, alone: bool, without: Collection[int] = ()) -> list[Rank]:
         """Who is counted in by the next record beside those who arrived, but for these seats. ``alone``: nobody
         arrived, so there is nobody to learn from, and learners begin with the rest."""
         learners = self.of(RankState.LEARNING) if alone else []
+        if not learners and not self.of(RankState.WAITING):
+            return []
         coming = [rank for rank in [*self.of(RankState.WAITING), *learners] if rank.seat not in without]
         return sorted(coming, key=Rank.number)
+
+    def enough(self, arrived: Collection[int], coming: list[Rank]) -> bool:
+        """Whether these may go on together."""
+        return len(arrived) + len(coming) >= self.needed() and not self.short(coming)
+
+    def short(self, coming: list[Rank]) -> int:
+        """How many are missing of those who were in before the store was lost, as long as there is no record since.
+        Without a majority of them another one might begin in yet another store, and not know of this one."""
+        before = self.config.began_members
+        if not before or self.attempt > self.config.began_attempt:
+            return 0
+        return max(0, majority(before) - len({rank.id for rank in coming}.intersection(before)))
 
     def needed(self) -> int:
         """How many have to be there to begin."""

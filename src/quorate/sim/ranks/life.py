@@ -75,18 +75,25 @@ class Life:
         kinds: tuple[Callable[[], None], ...] = (
             self._kill, self._kill, self._kill_decider, self._kill_decider, self._pause, self._cut, self._slow,
             self._twin, self._newcomer, self._kill_all, self._forget_notes, self._storm,
-            self._kill_for_good, self._leave,
+            self._kill_for_good, self._leave, self._lose_store,
         )  # fmt: skip
         for _ in range(self.planned):
             world.after(world.between(500 * MS, FAULTS_US - 500 * MS), self._strike, world.rng.choice(kinds))
         world.run(FAULTS_US)
         self._stop_faults()
         world.run(FAULTS_US + 4 * SECOND)
-        attempts_then = max((process.attempt for process in self.processes), default=0)
+        attempts_then = self.checkers.attempts()
         world.run(FAULTS_US + 4 * SECOND + MOVES_ON_US)
         self.checkers.finish([process for process in self.processes if process.alive], attempts_then)
 
     def _start(self, rank: int) -> None:
+        """In an empty store one that remembers nothing would begin at nothing: as long as somebody remembers more, it
+        is not started."""
+        if self.store.losses and not self.store.last:
+            if any(process.alive and process.knows_run() for process in self.processes):
+                self.world.after(200 * MS, self._start_if_gone, rank)
+                return
+            self.checkers.afresh()
         life = sum(process.rank == str(rank) for process in self.processes) + 1
         process = SimRank(self.world, self.store, rank, life, PEERLESS, self.created, self.times, self.checkers)
         process.weather = 0.0 if self._over else LOST
@@ -175,6 +182,11 @@ class Life:
     def _forget_notes(self) -> None:
         self.store.forget_notes()
 
+    def _lose_store(self) -> None:
+        """Its server has died, and an empty one has its address."""
+        self.checkers.lost()
+        self.store.lose()
+
     def _twin(self) -> None:
         """A second process under a rank that is taken: the newer one wins, the older one ends."""
         self._start(int(self._one().rank))
@@ -192,8 +204,9 @@ class Life:
             process.slow = 1
             process.weather = 0.0
             process.die_after = None
-        for rank in range(self.size):
-            self._start_if_gone(rank)
+        for second in range(4):
+            for rank in range(self.size):
+                self.world.after(second * SECOND, self._start_if_gone, rank)  # a minority may yet have to give up
 
 
 def live(seed: int, record: bool = False) -> Outcome:

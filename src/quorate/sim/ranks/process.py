@@ -16,8 +16,10 @@ from quorate.core.errors import EntriesGone, Refused
 from quorate.core.journal import RunCreated
 from quorate.core.peer import Peer
 from quorate.core.ranks.part import Part, Stage, Turn
+from quorate.core.ranks.salvage import begin_anew
 from quorate.core.ranks.times import Times
 from quorate.core.run import Kinds
+from quorate.ports.keyvalue import StoreLost
 from quorate.sim.ranks.checkers import Checkers
 from quorate.sim.ranks.store import Store
 from quorate.sim.world import MS, SECOND, World
@@ -51,6 +53,7 @@ class SimRank:
         self._paused_us = 0
         self._skew_us = world.between(0, 10**12)
         self._store = store
+        self._known = store.losses
         self._times = times
         self._checkers = checkers
         learner = world.chance(0.2)
@@ -67,7 +70,15 @@ class SimRank:
     # -- what it does -----------------------------------------------------------------------------------------------
 
     def _train(self) -> Generator[Any, Any, None]:
-        turn: Turn = yield from self.part.join()
+        yield from self._go_on_from((yield from self.part.join()))
+
+    def _begin_anew(self) -> Generator[Any, Any, None]:
+        """As ``sdk.ranks`` does it: in the store that is there now, with what this process remembers."""
+        yield from begin_anew(self.part)
+        self._say(f"is in generation {self.part.crew.config.generation}")
+        yield from self._go_on_from((yield from self.part.join()))
+
+    def _go_on_from(self, turn: Turn) -> Generator[Any, Any, None]:
         while True:
             if turn.index < 0:
                 yield Rest(self.world.between(50 * MS, 800 * MS))
@@ -78,10 +89,10 @@ class SimRank:
             self.attempt = turn.attempt
             self.part.stage = Stage.TRAINING
             if turn.attempt % 4 == 0:
-                yield from self._duty(turn.attempt)
+                yield from self._duty(turn)
             yield Rest(self.world.between(5 * MS, 120 * MS) * self.slow)
             ok = self.world.chance(0.93)
-            self._checkers.voted(self.name, life, turn.attempt, ok)
+            self._checkers.voted(self.name, life, turn, ok)
             self._say(f"votes {ok} on attempt {turn.attempt}")
             turn = yield from self.part.vote(ok)
             if self.leaving:
@@ -91,14 +102,14 @@ class SimRank:
     def _say(self, text: str) -> None:
         self.world.note(self.name, lambda: text)
 
-    def _duty(self, attempt: int) -> Generator[Any, Any, None]:
+    def _duty(self, turn: Turn) -> Generator[Any, Any, None]:
         try:
             value = yield from self.part.once("group", lambda: self.name.encode())
         except Refused as error:
             if error.code != "stale_token":
                 raise
         else:
-            self._checkers.delivered(self.name, attempt, value)
+            self._checkers.delivered(self.name, turn, value)
 
     # -- between it and the store -----------------------------------------------------------------------------------
 
@@ -112,6 +123,12 @@ class SimRank:
         if self._paused_us > self.world.now_us:
             self.world.after(self._paused_us - self.world.now_us, self._go_on, result)
             return
+        if isinstance(result, StoreLost):
+            if not self.knows_run():
+                self._end("lost its store before it had read it")
+                return
+            self._known = self._store.losses
+            self._script, result = self._begin_anew(), None
         if self.die_after is not None:
             self.die_after -= 1
             if self.die_after < 0:
@@ -132,6 +149,10 @@ class SimRank:
         else:
             self._ask(op)
 
+    def knows_run(self) -> bool:
+        """Whether it remembers anything."""
+        return self.peer.run is not None
+
     def _ask(self, op: ops.Op) -> None:
         self.world.note(self.name, lambda: f"asks {op}"[:100])
         if self.world.chance(3 * self.weather):
@@ -148,7 +169,7 @@ class SimRank:
         self.world.note(self.name, lambda: f"is not answered: {how} lost")
         if how != "request" and not isinstance(op, ops.Watch):
             late_us = self.world.between(0, 2 * SECOND) if how == "late" else self._under_way_us()
-            self.world.after(late_us, self._store.do, op, _nothing)
+            self.world.after(late_us, self._store.do, op, _nothing, self._known)
         self._fails(op, self.world.now_us)
 
     def _reaches(self, op: ops.Op, asked_us: int) -> None:
@@ -156,7 +177,8 @@ class SimRank:
         if self.cut_off:
             self._fails(op, asked_us)
             return
-        self._store.do(op, lambda result: self.world.after(self._under_way_us(), self._replied, op, asked_us, result))
+        reply: Any = lambda result: self.world.after(self._under_way_us(), self._replied, op, asked_us, result)  # noqa: E731
+        self._store.do(op, reply, self._known)
 
     def _replied(self, op: ops.Op, asked_us: int, result: Any) -> None:
         if self.cut_off:
@@ -193,15 +215,18 @@ class SimRank:
         self._beats += 1
         if self.part.incarnation:
             beat = self.part.beat(self._beats)
-            self.world.after(self._under_way_us(), self._store.do, beat, _nothing)
+            self.world.after(self._under_way_us(), self._store.do, beat, _nothing, self._known)
         self.world.after(self._under_way_us(), self._look)
 
     def _look(self) -> None:
         if self.alive and not self.cut_off and self._paused_us <= self.world.now_us:
             at_us = self.now_us()
-            self._store.do(ops.Beats(), lambda notes: self.world.after(self._under_way_us(), self._seen, notes, at_us))
+            seen: Any = lambda notes: self.world.after(self._under_way_us(), self._seen, notes, at_us)  # noqa: E731
+            self._store.do(ops.Beats(), seen, self._known)
 
-    def _seen(self, notes: list[bytes], at_us: int) -> None:
+    def _seen(self, notes: list[bytes] | StoreLost, at_us: int) -> None:
+        if isinstance(notes, StoreLost):
+            return
         if self.alive and self.peer.run is not None and self._paused_us <= self.world.now_us:
             self._reached_us = max(self._reached_us, self.world.now_us)
             self.peer.observe(notes, at_us)

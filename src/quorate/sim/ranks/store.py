@@ -1,4 +1,5 @@
-"""The only thing ranks share, and all that can go wrong with it: it is slow, it loses replies, it is out of reach.
+"""The only thing ranks share, and all that can go wrong with it: it is slow, it loses replies, it is out of reach, it
+loses its memory.
 
 Every operation happens at one instant. What varies is how long the request is under way before that, how long the reply
 is after it, and whether either arrives. Entries that a snapshot covers are deleted; notes, which need not be durable,
@@ -13,37 +14,60 @@ from typing import Any
 from quorate.core import peer as ops
 from quorate.core.errors import Bug, EntriesGone
 from quorate.core.snapshot import Snapshot
+from quorate.ports.keyvalue import StoreLost
 from quorate.sim.world import World
 
 Reply = Callable[[Any], None]
 READ_LIMIT = 8
+KEPT_TURNS = 2
 
 
 class Store:
     def __init__(self, world: World, run: str, durable: Callable[[int, bytes], None]) -> None:
-        self.last = 0
         self.operations = 0
         self.compactions = 0
+        self.losses = 0
+        """How often it has lost its memory: which store it is."""
         self._run = run
         self._world = world
         self._durable = durable
+        self._watching: list[tuple[int, Reply]] = []
+        self._how: dict[type[Any], Callable[[Any], Any]] = {
+            ops.Load: self._load, ops.Read: self._read, ops.Append: self._append, ops.Save: self._save,
+            ops.Beat: self._beat, ops.Beats: self._beats, ops.Arrive: self._arrive, ops.Arrivals: self._arrivals,
+            ops.Post: self._post, ops.Collect: self._collect, ops.Discard: self._discard,
+        }  # fmt: skip
+        self._begin()
+
+    def _begin(self) -> None:
+        """With nothing in it."""
+        self.last = 0
         self._entries: dict[int, bytes] = {}
         self._floor = 0
         """Entries up to here are deleted."""
         self._snapshot: Snapshot | None = None
         self._notes: dict[str, tuple[int, bytes]] = {}
-        self._tallies: dict[int, int] = {}
+        self._arrived: dict[int, list[bytes]] = {}
+        """By turn. Whatever is asked twice is there twice."""
+        self.miscount: dict[int, int] = {}
+        """By turn, how many more the store says there are: the count is only a hint."""
         self._letters: dict[tuple[str, int], ops.Letter] = {}
         self._discarded: dict[str, int] = {}
-        self._watching: list[tuple[int, Reply]] = []
-        self._how: dict[type[Any], Callable[[Any], Any]] = {
-            ops.Load: self._load, ops.Read: self._read, ops.Append: self._append, ops.Save: self._save,
-            ops.Beat: self._beat, ops.Beats: self._beats, ops.Tally: self._tally,
-            ops.Post: self._post, ops.Collect: self._collect, ops.Discard: self._discard,
-        }  # fmt: skip
 
-    def do(self, op: ops.Op, reply: Reply) -> None:
-        """Now. A watch replies when there is something, or when its time is over; EntriesGone is a reply too."""
+    def lose(self) -> None:
+        """Everything is gone, and whoever had a connection is told when it asks the next thing."""
+        self.losses += 1
+        watching, self._watching = self._watching, []
+        self._begin()
+        for _, reply in watching:
+            reply(StoreLost("the store has lost its memory"))
+
+    def do(self, op: ops.Op, reply: Reply, known: int | None = None) -> None:
+        """Now. A watch replies when there is something, or when its time is over; EntriesGone and StoreLost are
+        replies too. ``known``: the store that is meant; another one does nothing."""
+        if known not in (None, self.losses):
+            reply(StoreLost(f"store {self.losses} answers, and not {known}"))
+            return
         self.operations += 1
         if isinstance(op, ops.Watch):
             self._watch(op.after, op.timeout_us, reply)
@@ -56,7 +80,7 @@ class Store:
 
     def forget_notes(self) -> None:
         self._notes.clear()
-        self._tallies.clear()
+        self._arrived.clear()
 
     # -- journal ----------------------------------------------------------------------------------------------------
 
@@ -119,9 +143,14 @@ class Store:
     def _beats(self, _op: ops.Beats) -> list[bytes]:
         return [note for _, note in self._notes.values()]
 
-    def _tally(self, op: ops.Tally) -> int:
-        self._tallies[op.turn] = self._tallies.get(op.turn, 0) + 1
-        return self._tallies[op.turn]
+    def _arrive(self, op: ops.Arrive) -> int:
+        there = self._arrived.setdefault(op.turn, [])
+        there.append(op.note)
+        self._arrived.pop(op.turn - KEPT_TURNS, None)
+        return len(there) + self.miscount.get(op.turn, 0)
+
+    def _arrivals(self, op: ops.Arrivals) -> list[bytes]:
+        return list(self._arrived.get(op.turn, []))
 
     # -- letters ----------------------------------------------------------------------------------------------------
 

@@ -199,7 +199,7 @@ class EtcdJournal:
     def _read(self, run: str, name: bytes, first: int, limit: int) -> list[bytes]:
         keys = self._keys
         entries = under(keys.of_run(name, "entries", ""))
-        beyond = Reach(keys.entry(name, first), entries.end, 1, keys_only=True)
+        beyond = Reach(keys.entry(name, first), entries.end, 1, keys_only=limit > 1)
         seen = self._client.read(Reach(keys.head(name)), Reach(keys.of_run(name, "hot")), beyond)
         head = self._head(run, seen.one(0))
         last = min(head.last, first + limit - 1)
@@ -209,6 +209,9 @@ class EtcdJournal:
                 raise JournalCorrupt(run, first, 0, what, f"the key {said(keys.head(name))}")
             return []
         hot = self._segments.hot(run, seen.one(1))
+        next_one = seen.one(2)
+        if limit == 1 and first >= hot and next_one is not None and next_one.key == keys.entry(name, first):
+            return [keys.unwrap(next_one.key, next_one.value, run, first)]
         payloads: list[bytes] = []
         if first < hot:
             payloads = self._segments.read(run, name, first, min(last, hot - 1), hot, seen.revision)

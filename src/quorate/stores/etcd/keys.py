@@ -13,7 +13,7 @@
     PREFIX/runs/RUN/pages/DIGEST/PART          the pages
     PREFIX/runs/RUN/upkeep                     who saves or compacts; goes with its lease
     PREFIX/beats/RUN/KEY                       pulse
-    PREFIX/tallies/RUN/PLACE                   how many came, in which turn
+    PREFIX/tallies/RUN/PLACE/TURN/WHO          who came in a turn, and the note it left
     PREFIX/letters/RUN/SENDER/SEQ              mailbox
     PREFIX/discarded/RUN/SENDER                up to which letters were discarded
 

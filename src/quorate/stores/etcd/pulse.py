@@ -1,21 +1,23 @@
-"""Beats in etcd, one key each. A beat that is not newer than the one that is there is not written."""
+"""Beats in etcd, one key each. A beat that is not newer than the one that is there is not written.
+
+Whoever comes to a place writes a key of its own too, and etcd counts them in the same transaction."""
 
 from __future__ import annotations
 
 from threading import Lock
+from uuid import uuid4
 
 import msgspec
 
 from quorate.config.etcd_url import EtcdAddress
 from quorate.ports import MAX_NOTE_BYTES, Beat
 from quorate.stores.etcd.client import CALL_S, PATIENCE_S
-from quorate.stores.etcd.keys import escaped
+from quorate.stores.etcd.keys import digits, escaped
 from quorate.stores.etcd.store import Store
 from quorate.stores.etcd.words import KeyValue, Reach, delete, get, put, unchanged, under
 from quorate.stores.limits import bounded, named, numbered, run_name
 
 _beat = msgspec.msgpack.Decoder(tuple[int, bytes])
-_tally = msgspec.msgpack.Decoder(tuple[int, int])
 
 
 class EtcdPulse:
@@ -70,20 +72,33 @@ class EtcdPulse:
         self._client.write([], [delete(Reach(place))])
 
     def tally(self, run: str, place: str, turn: int) -> int:
+        """A key of its own for whoever comes, so that nobody has to try again because of somebody else."""
+        return self._come(run, place, turn, uuid4().bytes, b"")
+
+    def arrive(self, run: str, place: str, turn: int, who: str, note: bytes) -> int:
+        bounded(note, 0, MAX_NOTE_BYTES, "a note")
+        return self._come(run, place, turn, named(who, "a comer's name"), note)
+
+    def _come(self, run: str, place: str, turn: int, who: bytes, note: bytes) -> int:
+        """One transaction: the note, who has come so far, and away with what is left of turns before the last."""
         self._client.check_open()
-        key = self._keys.at("tallies", escaped(run_name(run)), escaped(named(place, "a place")))
+        turns = self._turns(run, place)
         numbered(turn, 0, "a turn")
-        kv = self._client.read(Reach(key)).one(0)
-        while True:
-            before, count = (turn, 0) if kv is None else _tally.decode(self._keys.unwrap(key, kv.value, run))
-            if turn < before:
-                return 0
-            count = count + 1 if turn == before else 1
-            mine = put(key, self._keys.wrap(key, msgspec.msgpack.encode((turn, count))))
-            written = self._client.write([unchanged(key, kv.mod_revision if kv else 0)], [mine], [get(Reach(key))])
-            if written.succeeded:
-                return count
-            kv = written.found[0][0] if written.found[0] else None
+        folder = turns + digits(turn).encode() + b"/"
+        key = folder + escaped(who).encode()
+        wished = [put(key, self._keys.wrap(key, note)), get(under(folder)._replace(keys_only=True))]
+        if turn > 1:
+            wished.append(delete(Reach(turns, turns + digits(turn - 1).encode())))
+        return len(self._client.write([], wished).found[1])
+
+    def arrivals(self, run: str, place: str, turn: int) -> list[bytes]:
+        self._client.check_open()
+        folder = self._turns(run, place) + digits(numbered(turn, 0, "a turn")).encode() + b"/"
+        (found,) = self._client.read(under(folder)).found
+        return [self._keys.unwrap(kv.key, kv.value, run) for kv in found]
+
+    def _turns(self, run: str, place: str) -> bytes:
+        return self._keys.at("tallies", escaped(run_name(run)), escaped(named(place, "a place")), "")
 
     def close(self) -> None:
         self._store.close()

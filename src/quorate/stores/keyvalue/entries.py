@@ -23,7 +23,7 @@ from __future__ import annotations
 from quorate.core.errors import EntriesGone
 from quorate.ports import Appended, Conflict
 from quorate.stores.keyvalue.keys import NONCE_BYTES, RunKeys, Sealed
-from quorate.stores.keyvalue.steps import Create, Delete, Exists, Get, GetMany, Step, Steps, Swap
+from quorate.stores.keyvalue.steps import Create, CreateThenGet, Delete, Exists, Get, GetMany, Step, Steps, Swap
 
 
 class Entries:
@@ -35,8 +35,7 @@ class Entries:
     def create(self, n: int, payload: bytes, nonce: bytes) -> Steps[Appended | Conflict]:
         """Entry n, whose predecessor is there or was. Raises EntriesGone."""
         mine = self._entry.seal(nonce + payload, n)
-        stored = yield Create(self.keys.entry(n), mine)
-        floor = yield from self.floor_after_creation()
+        stored, floor = yield from self.create_and_look(n, mine)
         if n <= floor:
             yield Delete(self.keys.entry(n))
             raise EntriesGone(self.keys.run, n, floor + 1)
@@ -44,8 +43,11 @@ class Entries:
 
     def read(self, first: int, count: int) -> Steps[list[bytes]]:
         """At most ``count`` entries, fewer where the run ends. Raises EntriesGone."""
-        values = yield GetMany(tuple(map(self.keys.entry, range(first, first + count))))
-        floor = yield from self.floor_after_reading()
+        values, floor = yield from self.read_and_look(first, count)
+        return self.judged(first, values, floor)
+
+    def judged(self, first: int, values: list[bytes | None], floor: int) -> list[bytes]:
+        """Entries as they were found, by a floor that was read after them."""
         if first <= floor:
             raise EntriesGone(self.keys.run, first, floor + 1)
         payloads: list[bytes] = []
@@ -85,11 +87,22 @@ class Entries:
         found = yield Get(self.keys.floor)
         return self._number(found, self.keys.floor)
 
-    def floor_after_creation(self) -> Steps[int]:
-        return self.floor()
+    def create_and_look(self, n: int, mine: bytes) -> Steps[tuple[bytes, int]]:
+        """What is there, and the floor afterwards."""
+        stored, found = yield CreateThenGet(self.keys.entry(n), mine, self.keys.floor)
+        return stored, self.floor_of(found)
 
-    def floor_after_reading(self) -> Steps[int]:
-        return self.floor()
+    def read_and_look(self, first: int, count: int) -> Steps[tuple[list[bytes | None], int]]:
+        """What is there, and the floor afterwards."""
+        found = yield GetMany(self.watched(first, count))
+        return found[:-1], self.floor_of(found[-1])
+
+    def watched(self, first: int, count: int) -> tuple[str, ...]:
+        """The keys of some entries, and behind them the floor's."""
+        return (*map(self.keys.entry, range(first, first + count)), self.keys.floor)
+
+    def floor_of(self, found: bytes | None) -> int:
+        return self._number(found, self.keys.floor)
 
     def floor_after_looking(self) -> Steps[int]:
         return self.floor()

@@ -4,7 +4,9 @@ As durable as the store is. Several wishes in one call are written one after the
 first few of them, each a whole entry, and other handles may see the first before the last is there. A watch on the same
 handle sees all of them or none.
 
-An append that follows what this handle knows takes two operations, and so does reading on.
+An append that follows what this handle knows is one trip to the store, and so is reading on. A watch for the entry
+after the newest that this handle knows asks for nothing before there is one; then it reads it, and hands it out to
+whoever reads it next.
 """
 
 from __future__ import annotations
@@ -27,7 +29,7 @@ from quorate.stores.keyvalue.snapshots import Snapshots
 from quorate.stores.keyvalue.steps import Exists, GetMany, Steps
 from quorate.stores.limits import decide, numbered
 
-LOOK_AGAIN_S = 5.0
+LOOK_AGAIN_S = 1.0
 """A watch waits for one key, which may come and be cleaned away while nobody looks."""
 
 
@@ -35,8 +37,11 @@ class KeyValueJournal:
     def __init__(self, store: KeyValue, prefix: str = PREFIX, store_id: bytes | None = None) -> None:
         self._session = Session(store, prefix, store_id)
         self._runs = Roll(f"{prefix}/runs")
+        self._runs_entries: dict[str, Entries] = {}
         self._known: dict[str, int] = {}
         """An entry of each run that was there once: where to look for the end."""
+        self._fetched: dict[str, tuple[int, bytes]] = {}
+        """The entry of each run that a watch has read, for whoever reads it next."""
         self._batch = Lock()
         """Held while several entries are written, so that this handle's own watches do not wake up in between."""
 
@@ -58,18 +63,37 @@ class KeyValueJournal:
     def read(self, run: str, first: int, limit: int = 1000) -> list[bytes]:
         numbered(first, 1, "an entry's number")
         numbered(limit, 0, "a limit")
+        n, payload = self._fetched.pop(run, (0, b""))
+        if n == first and limit == 1:
+            self._session.check()
+            return [payload]
         return self._session.run(self._read(self._entries(run), first, limit))
 
     def watch(self, run: str, after: int, timeout_s: float) -> int:
         entries, deadline = self._entries(run), monotonic() + timeout_s
+        waits = self._known.get(run) == after
         while True:
+            left_s = deadline - monotonic()
+            if waits and left_s > 0 and self._fetch(entries, after, min(left_s, LOOK_AGAIN_S)):
+                return after + 1
             with self._batch:
                 last = self._session.run(self._last(entries))
-            left_s = deadline - monotonic()
-            if last > after or left_s <= 0:
+            if last > after or deadline <= monotonic():
                 return last
-            if self._session.store.wait(entries.keys.entry(after + 1), min(left_s, LOOK_AGAIN_S)):
-                self._learn(run, after + 1)
+            waits = True
+
+    def _fetch(self, entries: Entries, after: int, timeout_s: float) -> bool:
+        """Wait for the next entry and read it. Whether it is there, and is the last."""
+        found = self._session.fetch(entries.watched(after + 1, 2), timeout_s)
+        if found[0] is None:
+            return False
+        with self._batch:  # perhaps one of this handle's own, of which another follows
+            floor = entries.floor_of(found[2])
+            if found[1] is not None or floor > after or self._known.get(entries.keys.run, 0) > after + 1:
+                return False
+            (payload,) = entries.judged(after + 1, found[:1], floor)
+        self._fetched[entries.keys.run] = (self._learn(entries.keys.run, after + 1), payload)
+        return True
 
     def save_snapshot(self, run: str, snapshot: Saved) -> None:
         last = self.last(run)
@@ -89,6 +113,7 @@ class KeyValueJournal:
         return self._session.run(self._segments(run).all())
 
     def close(self) -> None:
+        self._fetched.clear()
         self._session.close()
 
     # -- the algorithms -----------------------------------------------------------------------------------------------
@@ -155,7 +180,10 @@ class KeyValueJournal:
         return n
 
     def _entries(self, run: str) -> Entries:
-        return Entries(self._session.keys(run))
+        known = self._runs_entries.get(run)
+        if known is None:
+            known = self._runs_entries[run] = Entries(self._session.keys(run))
+        return known
 
     def _segments(self, run: str) -> Segments:
         keys = self._session.keys(run)

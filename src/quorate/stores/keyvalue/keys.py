@@ -10,10 +10,11 @@
     <prefix>/run/<run>/blob/...        pages, in parts
     <prefix>/run/<run>/beaters/<i>     who ever beat
     <prefix>/run/<run>/beat/<key>      a beat
-    <prefix>/run/<run>/tally/...       how many came to a place in a turn
+    <prefix>/run/<run>/tally/...       how many came to a place in a turn, and the notes they left
     <prefix>/run/<run>/senders/<i>     who ever posted
     <prefix>/run/<run>/box/<sender>    which letters wait, and up to where they were discarded
     <prefix>/run/<run>/letter/...      a letter
+    <prefix>/run/<run>/posted          how many letters were ever posted: as long as it stands, nothing is new
 
 A name may hold anything, so it stands in a key with percent signs, or as a digest if that gets long. Every value begins
 with a seal over its key's meaning, the run's full name, and its bytes: two names that share a key would be noticed.

@@ -48,6 +48,12 @@ class MemoryKeyValue:
             self.rack.changed.notify_all()
             return stored
 
+    def create_then_get(self, key: str, value: bytes, other: str) -> tuple[bytes, bytes | None]:
+        with self._open():
+            stored = self.rack.values.setdefault(checked_key(key), checked_value(value))
+            self.rack.changed.notify_all()
+            return stored, self.rack.values.get(checked_key(other))
+
     def swap(self, key: str, expected: bytes, value: bytes) -> bytes | None:
         with self._open():
             stored = self.rack.values.get(checked_key(key))
@@ -63,6 +69,11 @@ class MemoryKeyValue:
             self.rack.changed.notify_all()
             return counted
 
+    def append_and_count(self, key: str, value: bytes, counter: str) -> int:
+        with self._open():
+            self.rack.values[checked_key(key)] = self.rack.values.get(key, b"") + checked_value(value)
+            return self.add(counter, 1)
+
     def delete(self, key: str) -> bool:
         with self._open():
             return self.rack.values.pop(checked_key(key), None) is not None
@@ -75,6 +86,10 @@ class MemoryKeyValue:
                 self.rack.changed.wait(left_s)
                 self._open()
             return key in self.rack.values
+
+    def fetch(self, keys: Sequence[str], timeout_s: float) -> list[bytes | None]:
+        self.wait(keys[0], timeout_s)
+        return self.get_many(keys)
 
     def guard(self, check: Callable[[Look], None]) -> None:
         with self._open():

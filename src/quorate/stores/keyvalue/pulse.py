@@ -1,5 +1,7 @@
 """Beats over a bare store: one key each, replaced by compare-and-set.
 
+Notes that are left at a place are one value for each turn, so that whoever is the last to come reads them at once.
+
 Whoever beats alone under its key needs one operation for each beat: it knows what is stored, since it stored it. Give a
 pulse a connection of its own, so that a beat never waits behind a journal that is being read.
 """
@@ -11,8 +13,12 @@ from quorate.ports.keyvalue import KeyValue
 from quorate.stores.keyvalue.keys import Sealed, part
 from quorate.stores.keyvalue.roll import Roll
 from quorate.stores.keyvalue.session import PREFIX, Session
-from quorate.stores.keyvalue.steps import Add, Create, Delete, GetMany, Step, Steps, Swap
+from quorate.stores.keyvalue.steps import Add, AppendAndCount, Create, Delete, Get, GetMany, Step, Steps, Swap
 from quorate.stores.limits import bounded, named, numbered, run_name
+
+LENGTH_BYTES = 4
+KEPT_TURNS = 2
+"""At a place to which many come in turns: this one and the one before."""
 
 
 class KeyValuePulse:
@@ -21,6 +27,7 @@ class KeyValuePulse:
         self._rolls: dict[str, Roll] = {}
         self._mine: dict[tuple[str, str], bytes] = {}
         self._turns: dict[tuple[str, str], int] = {}
+        self._places: dict[tuple[str, str], str] = {}
 
     def beat(self, run: str, key: str, beat: Beat) -> None:
         run_name(run)
@@ -43,6 +50,20 @@ class KeyValuePulse:
         named(place, "a place")
         numbered(turn, 0, "a turn")
         return self._session.run(self._tally(run, place, turn))
+
+    def arrive(self, run: str, place: str, turn: int, who: str, note: bytes) -> int:
+        run_name(run)
+        named(place, "a place")
+        named(who, "a comer's name")
+        numbered(turn, 0, "a turn")
+        bounded(note, 0, MAX_NOTE_BYTES, "a note")
+        return self._session.run(self._arrive(run, place, turn, note))
+
+    def arrivals(self, run: str, place: str, turn: int) -> list[bytes]:
+        run_name(run)
+        named(place, "a place")
+        numbered(turn, 0, "a turn")
+        return self._session.run(self._arrivals(run, place, turn))
 
     def close(self) -> None:
         self._session.close()
@@ -88,6 +109,33 @@ class KeyValuePulse:
             yield Delete(f"{base}/{before}")
         self._turns[run, place] = max(before, turn)
         return count
+
+    def _arrive(self, run: str, place: str, turn: int, note: bytes) -> Steps[int]:
+        """All notes of a turn are one value, one behind the other, each with its length. They are hints, and not worth
+        a seal: the last to come reads them all while everybody waits for it. Whoever comes first removes what is left
+        of the turn before the last, in which nobody is interested any more."""
+        base = self._gathering(run, place)
+        framed = len(note).to_bytes(LENGTH_BYTES, "big") + note
+        count: int = yield AppendAndCount(f"{base}/notes/{turn}", framed, f"{base}/{turn}")
+        if count == 1 and turn >= KEPT_TURNS:
+            yield Delete(f"{base}/notes/{turn - KEPT_TURNS}")
+            yield Delete(f"{base}/{turn - KEPT_TURNS}")
+        return count
+
+    def _arrivals(self, run: str, place: str, turn: int) -> Steps[list[bytes]]:
+        there: bytes = (yield Get(f"{self._gathering(run, place)}/notes/{turn}")) or b""
+        notes, at = [], 0
+        while at < len(there):
+            begin = at + LENGTH_BYTES
+            at = begin + int.from_bytes(there[at:begin], "big")
+            notes.append(there[begin:at])
+        return notes
+
+    def _gathering(self, run: str, place: str) -> str:
+        known = self._places.get((run, place))
+        if known is None:
+            known = self._places[run, place] = f"{self._session.keys(run).base}/tally/{part(place)}"
+        return known
 
     def _roll(self, run: str) -> Roll:
         return self._rolls.setdefault(run, Roll(f"{self._session.keys(run).base}/beaters", run))

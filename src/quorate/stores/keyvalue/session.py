@@ -7,7 +7,7 @@ import secrets
 from quorate.core.errors import JournalNewer, OutcomeUnknown
 from quorate.ports.keyvalue import KeyValue, Look, StoreLost, Unreachable
 from quorate.stores.keyvalue.keys import MAX_PREFIX_BYTES, RunKeys, Sealed, checked_key
-from quorate.stores.keyvalue.steps import CHANGES, Steps, T, perform
+from quorate.stores.keyvalue.steps import Steps, T, changes, perform
 
 FORMAT = 1
 """What the keys and values look like: see ``keys``."""
@@ -30,6 +30,7 @@ class Session:
         self._key = f"{prefix}/store"
         self._sealed = Sealed("store")
         self._lost: str | None = None
+        self._runs: dict[str, RunKeys] = {}
         try:
             found = store.get(self._key)
             if found is None and store_id is None:
@@ -49,10 +50,9 @@ class Session:
         try:
             step = next(steps)
             while True:
-                if self._lost is not None:
-                    raise StoreLost(self._lost)
+                self.check()
                 answer = perform(self.store, step)
-                changed = changed or isinstance(step, CHANGES)
+                changed = changed or changes(step)
                 step = steps.send(answer)
         except StopIteration as done:
             result: T = done.value
@@ -65,8 +65,24 @@ class Session:
             self._lost = str(error)
             raise
 
+    def fetch(self, keys: tuple[str, ...], timeout_s: float) -> list[bytes | None]:
+        self.check()
+        try:
+            return self.store.fetch(keys, timeout_s)
+        except StoreLost as error:
+            self._lost = str(error)
+            raise
+
+    def check(self) -> None:
+        """Raises StoreLost if it was lost before."""
+        if self._lost is not None:
+            raise StoreLost(self._lost)
+
     def keys(self, run: str) -> RunKeys:
-        return RunKeys(self.prefix, run)
+        known = self._runs.get(run)
+        if known is None:
+            known = self._runs[run] = RunKeys(self.prefix, run)
+        return known
 
     def close(self) -> None:
         self.store.close()

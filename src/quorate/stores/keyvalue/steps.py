@@ -20,7 +20,7 @@ class Get(NamedTuple):
 
 
 class GetMany(NamedTuple):
-    """Several ``Get``, in any order: not one moment."""
+    """Several ``Get``, in this order: not one moment."""
 
     keys: tuple[str, ...]
 
@@ -34,6 +34,14 @@ class Create(NamedTuple):
     value: bytes
 
 
+class CreateThenGet(NamedTuple):
+    """``Create``, then ``Get`` of another key: not one moment."""
+
+    key: str
+    value: bytes
+    other: str
+
+
 class Swap(NamedTuple):
     key: str
     expected: bytes
@@ -45,30 +53,34 @@ class Add(NamedTuple):
     amount: int
 
 
+class AppendAndCount(NamedTuple):
+    key: str
+    value: bytes
+    counter: str
+
+
 class Delete(NamedTuple):
     key: str
 
 
-Step = Get | GetMany | Exists | Create | Swap | Add | Delete
-CHANGES = (Create, Swap, Add, Delete)
+Step = Get | GetMany | Exists | Create | CreateThenGet | Swap | Add | AppendAndCount | Delete
 
 Steps = Generator[Step, Any, T]
 """What is sent in is what the port's operation of that name returns."""
 
 
+def changes(step: Step) -> bool:
+    """Whether the store may be another one afterwards."""
+    return not isinstance(step, Get | GetMany | Exists) and not (isinstance(step, Add) and step.amount == 0)
+
+
 def perform(store: KeyValue, step: Step) -> object:
-    match step:
-        case Get(key):
-            return store.get(key)
-        case GetMany(keys):
-            return store.get_many(keys)
-        case Exists(key):
-            return store.wait(key, 0.0)
-        case Create(key, value):
-            return store.create(key, value)
-        case Swap(key, expected, value):
-            return store.swap(key, expected, value)
-        case Add(key, amount):
-            return store.add(key, amount)
-        case Delete(key):
-            return store.delete(key)
+    if type(step) is Exists:
+        return store.wait(step.key, 0.0)
+    return getattr(store, _CALLED[type(step)])(*step)
+
+
+_CALLED: dict[type[Any], str] = {
+    Get: "get", GetMany: "get_many", Create: "create", CreateThenGet: "create_then_get", Swap: "swap", Add: "add",
+    AppendAndCount: "append_and_count", Delete: "delete",
+}  # fmt: skip

@@ -6,6 +6,7 @@ votes     a vote counts as it was given; a single no repeats the iteration
 growth    attempts always grow, the number exactly with each commit
 duties    what is made once is the same for everybody
 progress  when the faults stop, all who are alive are in and go on
+generations  after a store was lost a majority goes on, once, where it stood
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from quorate.core.run import Kinds, Run, fold
 from quorate.sim.ranks.checkers.base import Checker, Life, Record
 from quorate.sim.ranks.checkers.duties import Duties
 from quorate.sim.ranks.checkers.early import Early
+from quorate.sim.ranks.checkers.generations import Generations
 from quorate.sim.ranks.checkers.growth import Growth
 from quorate.sim.ranks.checkers.progress import Progress
 from quorate.sim.ranks.checkers.records import Records
@@ -26,34 +28,63 @@ from quorate.sim.ranks.checkers.votes import Votes
 
 
 class Checkers:
-    """All of them, told everything."""
+    """All of them, told everything. Most promises are made within a generation of the run, and there is a checker of
+    each for every one."""
 
     def __init__(self, run: str, kinds: Kinds) -> None:
         self._run = run
         self._kinds = kinds
+        self._begin()
+
+    def _begin(self) -> None:
         self._fold: Run | None = None
-        self._all: list[Checker] = [Records(), Early(), Votes(), Growth(), Duties(), Progress()]
+        self._store = 0
+        self._overall = Generations()
+        self._within: dict[tuple[int, int], list[Checker]] = {}
+
+    def lost(self) -> None:
+        """The store has lost its memory."""
+        self._fold = None
+        self._store += 1
+
+    def afresh(self) -> None:
+        """Nobody is left who remembers anything: what begins now is another run."""
+        self._begin()
+
+    def _of(self, turn: Turn) -> list[Checker]:
+        """Those of the newest store in which this generation has begun. A generation may begin in two of them, but has
+        records in one only, and who has a turn has seen one."""
+        store = max(store for generation, store in self._within if generation == turn.generation)
+        return self._within[turn.generation, store]
 
     def began(self, process: str, life: Life, turn: Turn) -> None:
-        for checker in self._all:
+        for checker in (*self._of(turn), self._overall):
             checker.began(process, life, turn)
 
-    def voted(self, process: str, life: Life, attempt: int, ok: bool) -> None:
-        for checker in self._all:
-            checker.voted(process, life, attempt, ok)
+    def voted(self, process: str, life: Life, turn: Turn, ok: bool) -> None:
+        for checker in self._of(turn):
+            checker.voted(process, life, turn.attempt, ok)
 
-    def delivered(self, process: str, attempt: int, value: bytes) -> None:
-        for checker in self._all:
-            checker.delivered(process, attempt, value)
+    def delivered(self, process: str, turn: Turn, value: bytes) -> None:
+        for checker in self._of(turn):
+            checker.delivered(process, turn.attempt, value)
 
     def crew(self) -> Crew | None:
         machine: Any = None if self._fold is None else self._fold.machine
         return None if machine is None else machine.crew
 
+    def attempts(self) -> int:
+        crew = self.crew()
+        return 0 if crew is None else crew.attempt
+
     def durable(self, _n: int, payload: bytes) -> None:
         run, crew = self._fold, self.crew()
         if run is None or crew is None:
             self._fold = fold(self._kinds, self._run, [payload])
+            crew = self.crew()
+            if crew is not None:
+                within = [Records(crew.attempt), Early(), Votes(), Growth(crew.attempt, crew.number), Duties()]
+                self._within[crew.config.generation, self._store] = within
             return
         attempt, number, enough = crew.attempt + 1, crew.number, crew.needed()
         before = {rank.seat: (rank.id, rank.incarnation) for rank in crew.members()}
@@ -62,9 +93,11 @@ class Checkers:
             if isinstance(event, AttemptDecided):
                 named = {*event.arrived, *(seat for seat, _ in event.gone)}
                 members = {seat: life for seat, life in before.items() if seat in named or self._is_in(life)}
-                record = Record(run.head.n, attempt, number, event, members, enough, len(crew.log[-1].members))
+                goes_on = crew.log[-1].members
+                record = Record(run.head.n, attempt, number, event, members, enough, len(goes_on))
+                self._overall.recorded(self._store, crew.config, attempt, crew.number, goes_on)
                 attempt += 1
-                for checker in self._all:
+                for checker in self._within[crew.config.generation, self._store]:
                     checker.decided(record)
 
     def _is_in(self, life: Life) -> bool:
@@ -76,8 +109,7 @@ class Checkers:
     def finish(self, alive: list[Any], attempts_then: int) -> None:
         crew = self.crew()
         members = set() if crew is None else {rank.id for rank in crew.members()}
-        for checker in self._all:
-            checker.finish(alive, attempts_then, members, 0 if crew is None else crew.attempt)
+        Progress().finish(alive, attempts_then, members, self.attempts())
 
 
 __all__ = ["Checker", "Checkers", "Record"]

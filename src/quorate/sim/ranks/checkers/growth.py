@@ -9,10 +9,10 @@ from quorate.sim.ranks.checkers.base import Checker, Life, Record
 class Growth(Checker):
     name = "growth"
 
-    def __init__(self) -> None:
+    def __init__(self, attempt: int, number: int) -> None:
         self._begun: dict[str, int] = {}
-        self._committed = 0
-        self._number_at: dict[int, int] = {1: 0}
+        self._committed = number
+        self._number_at: dict[int, int] = {attempt + 1: number}
 
     def began(self, process: str, _life: Life, turn: Turn) -> None:
         before = self._begun.get(process, 0)

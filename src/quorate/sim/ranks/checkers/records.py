@@ -10,9 +10,9 @@ from quorate.sim.ranks.checkers.base import Checker, Life, Record
 class Records(Checker):
     name = "records"
 
-    def __init__(self) -> None:
+    def __init__(self, attempt: int) -> None:
         self._adopted: dict[int, bytes] = {}
-        self._attempts = 0
+        self._attempts = attempt
 
     def began(self, process: str, life: Life, turn: Turn) -> None:
         seen = encode((turn.number, turn.members, turn.before))
