@@ -7,6 +7,8 @@ stores, terms or phases.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from itertools import chain, repeat
 from typing import Any, Final
 
 import msgspec
@@ -15,7 +17,7 @@ from quorate.core.batch import Batch, Full
 from quorate.core.codec import Reader
 from quorate.core.errors import Bug, Refusal
 from quorate.core.journal import CommandRefused, DutyDone
-from quorate.core.machine import Collector, Event, Explanation
+from quorate.core.machine import Collector, Event, Explanation, View
 from quorate.core.members import Cause, Repeat
 from quorate.core.messages import Answered, Call, Declined, Hello, Sign, Told, Welcome
 from quorate.core.run import Decided, Run
@@ -79,22 +81,24 @@ class Desk:
         return refusal if isinstance(decided, Refusal) else decided
 
     def _sign(self, waiting: Waiting, sign: Sign, batch: Batch) -> None:
+        reply = self.hear(waiting.peer, sign, waiting.came_us)
+        if reply is not None:
+            batch.replies.append((waiting.peer, reply))
+
+    def hear(self, peer: Peer, sign: Sign, now_us: int) -> Declined | Told | None:
+        """Take a signal in. The reply may be given at once, while no entry is on its way: it depends on nothing that
+        is not written. None: what follows, if anything does, is said when it is settled."""
         signal = self._signals.read(sign.signal)
         if isinstance(signal, Refusal):
-            batch.replies.append((waiting.peer, Declined("", 0, "signal", signal)))
-            return
+            return Declined("", 0, "signal", signal)
         if sign.member and sign.member != signal.member:
             why = f"{sign.member} gives a signal of {signal.member}"
-            refusal = Refusal("contradiction", why, "speak for yourself")
-            batch.replies.append((waiting.peer, Declined(sign.member, 0, signal.topic(), refusal)))
-            return
-        heard = self.collector.hear(signal, self.run.machine, waiting.came_us)
+            return Declined(sign.member, 0, signal.topic(), Refusal("contradiction", why, "speak for yourself"))
+        heard = self.collector.hear(signal, self.run.machine, now_us)
         if isinstance(heard, Refusal):
-            batch.replies.append((waiting.peer, Declined(signal.member, signal.incarnation, signal.topic(), heard)))
-            return
-        self.peers[signal.member] = waiting.peer
-        if heard is not None:
-            batch.replies.append((waiting.peer, Told(signal.member, signal.incarnation, signal.topic(), heard)))
+            return Declined(signal.member, signal.incarnation, signal.topic(), heard)
+        self.peers[signal.member] = peer
+        return None if heard is None else Told(signal.member, signal.incarnation, signal.topic(), heard)
 
     def settle(self, batch: Batch, now_us: int) -> None:
         """What follows from the signals, and from what has just been decided: all in this entry, if it has room."""
@@ -122,14 +126,24 @@ class Desk:
             if before is not None and before != peer:
                 out.append(Send(before, self._told(member, "standing")))
             self.peers[member] = peer
-        for topic, member in dict.fromkeys((view.topic, member) for view in batch.views for member in view.to):
-            reached = self.peers.get(member)
-            if reached is not None:
-                out.append(Send(reached, self._told(member, topic)))
+        if batch.views:
+            out += self._news(batch.views)
         for peer, hello in batch.hellos:
             out.extend(self._welcome(peer, hello))
         out.extend(Perform(duty) for duty in batch.duties)
         return out
+
+    def _news(self, views: list[View]) -> list[Action]:
+        """What looks different now, to each member that is reached: once, in the order in which it came about."""
+        news: Iterable[tuple[str, str]] = chain.from_iterable(zip(repeat(view.topic), view.to) for view in views)
+        if len(views) > 1:
+            news = dict.fromkeys(news)
+        peers, look, life = self.peers, self.run.machine.look, self.run.machine.incarnation_of
+        return [
+            Send(peers[member], Told(member, life(member), topic, look(topic, member)))
+            for topic, member in news
+            if member in peers
+        ]
 
     def _welcome(self, peer: Peer, hello: Hello) -> list[Action]:
         """Where the run stands; and to one that has joined, all its views again."""

@@ -24,9 +24,12 @@ class Verdict(msgspec.Struct, frozen=True):
     who: str
     silent_us: int
     why: str
+    life: int = 0
+    """Whose silence it was: a newer life of the same one may have come meanwhile."""
 
 
 class Seen(msgspec.Struct):
+    life: int
     seq: int
     moved_us: int
     queued_us: int
@@ -51,10 +54,10 @@ class Detector:
         self.stalled_us = 0
         """For how long this observer had stood still before its last look; 0 if it had not."""
 
-    def watch(self, who: str, now_us: int) -> None:
+    def watch(self, who: str, now_us: int, life: int = 0) -> None:
         """Begin, or begin afresh with any sequence number."""
         due_us = now_us + self.timeout_us
-        self._seen[who] = Seen(-1, now_us, due_us)
+        self._seen[who] = Seen(life, -1, now_us, due_us)
         heappush(self._heap, (due_us, who))
 
     def drop(self, who: str) -> None:
@@ -95,7 +98,7 @@ class Detector:
             if due_us <= now_us:
                 silent_us = now_us - seen.moved_us
                 why = f"no sign of life for {said_s(silent_us)}; {said_s(self.timeout_us)} are allowed"
-                verdicts.append(Verdict(who, silent_us, why))
+                verdicts.append(Verdict(who, silent_us, why, seen.life))
                 due_us = now_us + self.timeout_us // 8 + 1
             seen.queued_us = due_us
             again.append((due_us, who))
@@ -125,5 +128,8 @@ class Detector:
         """When to look next: at the first time-out, and often enough that a wait is never taken for a stall."""
         if not self._seen:
             return None
-        patrol_us = self._looked_us + self.timeout_us // 4
-        return min(self._heap[0][0], patrol_us) if self._heap else patrol_us
+        return min(self._heap[0][0], self.patrol_us()) if self._heap else self.patrol_us()
+
+    def patrol_us(self) -> int:
+        """When to look next even if nobody is watched: for those whose own clocks must not count a stall."""
+        return self._looked_us + self.timeout_us // 4

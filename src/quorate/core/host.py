@@ -353,10 +353,10 @@ class Host:
             more = bool(self._inbox)
 
     def _has_work(self) -> bool:
-        if self.desk is None:
-            return False
+        if self.desk is None or self._inbox or self.desk.unsettled:
+            return self.desk is not None
         due_us = self.desk.collector.wake_us()
-        return bool(self._inbox) or self.desk.unsettled or (due_us is not None and due_us <= self._now_us)
+        return due_us is not None and due_us <= self._now_us
 
     def _decide(self, desk: Desk) -> None:
         batch = self._open(desk.run)

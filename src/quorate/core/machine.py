@@ -185,8 +185,7 @@ class Table:
         """Move the subject, or say why not."""
         move = self._moves[type(event)][subject.state._value_]
         if move.refuse is not None:
-            why = f"{subject.called()} is {subject.state.value}: {move.refuse.why}"
-            return Refusal(move.refuse.code, why, move.refuse.fix)
+            return _refusal(subject, move.refuse)
         if move.check is not None and (refusal := move.check(machine, subject, event, at_us)) is not None:
             return refusal
         target = move.target
@@ -199,6 +198,17 @@ class Table:
         if target is not None:
             subject.state = target
         return applied
+
+    def why_not(self, machine: Any, subject: Subject, event: Event, at_us: int) -> Refusal | None:
+        """What ``step`` would say, without the step."""
+        move = self._moves[type(event)][subject.state._value_]
+        if move.refuse is not None:
+            return _refusal(subject, move.refuse)
+        return None if move.check is None else move.check(machine, subject, event, at_us)
+
+
+def _refusal(subject: Subject, refuse: Refuse) -> Refusal:
+    return Refusal(refuse.code, f"{subject.called()} is {subject.state.value}: {refuse.why}", refuse.fix)
 
 
 class _Move(msgspec.Struct, frozen=True):

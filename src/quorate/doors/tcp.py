@@ -55,6 +55,7 @@ class Connection(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.Transport, transport)
+        self._transport.set_write_buffer_limits(high=self._door.limits.max_unsent_bytes)
         peer = transport.get_extra_info("peername")
         self.address = str(peer[0]) if peer else "?"
         sock = transport.get_extra_info("socket")
@@ -176,13 +177,15 @@ class Connection(asyncio.Protocol):
         transport, out = self._transport, self._out
         if not out:
             return
-        self._out = []
-        if transport is None or transport.is_closing():
-            return
-        transport.write(out[0] if len(out) == 1 else b"".join(out))
-        if transport.get_write_buffer_size() > self._door.limits.max_unsent_bytes:
-            self._door.service.server.log.warn("a client does not read", address=self.address)
-            transport.abort()
+        whole = out[0] if len(out) == 1 else b"".join(out)
+        out.clear()
+        if transport is not None and not transport.is_closing():
+            transport.write(whole)
+
+    def pause_writing(self) -> None:
+        """More than ``limits.max_unsent_bytes`` wait to be read."""
+        self._service.server.log.warn("a client does not read", address=self.address)
+        self.abort()
 
     def close(self, refusal: Refusal) -> None:
         """Say why, then close: soon also on somebody who takes nothing, and so would keep the connection for ever."""

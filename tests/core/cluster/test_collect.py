@@ -109,6 +109,19 @@ def test_a_new_life_is_watched_from_its_beginning_with_any_number() -> None:
     assert yard.collector.silent_us("a", yard.hand.now_us) == 0
 
 
+def test_a_new_life_is_not_given_up_for_the_silence_of_the_old_one() -> None:
+    """It joins after the old one's time was over, and before anybody looked."""
+    yard = standing("a", "b")
+    yard.pass_s(29, "a")
+    yard.hand.now_us += 2 * SECOND
+    yard.join("a")
+    assert (yard.worker("a").state, yard.worker("a").incarnation) == (WorkerState.RECOVERING, 2)
+    yard.pass_s(29, "a")
+    assert yard.worker("a").state is WorkerState.RECOVERING
+    yard.pass_s(2, "a")
+    assert yard.worker("a").state is WorkerState.FAILED
+
+
 def test_nobody_is_lost_because_the_host_stood_still() -> None:
     yard = standing("a", "b")
     yard._at_rest(yard.hand.tick(3600 * SECOND))

@@ -298,7 +298,7 @@ class FleetBesideItsModel(RuleBasedStateMachine):
         if not hasattr(self, "yard"):
             return
         gatherings = self.yard.collector.gatherings
-        assert {name: {s: a.step for s, a in g.arrivals.items()} for name, g in gatherings.items()} == {
+        assert {name: gathering.steps for name, gathering in gatherings.items()} == {
             name: gathering["steps"] for name, gathering in self.model.open.items()
         }
         assert self.yard.fleet.barriers.keys() == self.model.settled.keys()

@@ -136,6 +136,16 @@ def test_only_the_newest_generation_is_shown() -> None:
     ]
 
 
+def test_a_new_life_is_not_shown_what_the_one_before_has_passed() -> None:
+    yard = standing("a", "b")
+    yard.arrive("a")
+    yard.arrive("b")
+    assert yard.machine.look("barrier/b", "a").order == 0
+    yard.register("a")
+    assert yard.machine.look("barrier/b", "a") is None
+    assert yard.machine.look("barrier/b", "b").order == 1
+
+
 def test_nothing_is_shown_to_a_stranger() -> None:
     machine = standing("a").machine
     assert machine.topics("nobody") == []

@@ -33,7 +33,7 @@ from quorate.core.cluster.events import (
     WorkerRegistered,
 )
 from quorate.core.cluster.explain import explain, few, overview, too_few
-from quorate.core.cluster.heard import Arrival, Gathering, Heard, Pulse
+from quorate.core.cluster.heard import Gathering, Heard, Pulse
 from quorate.core.cluster.machine import Cluster
 from quorate.core.cluster.state import GONE, MAY_ARRIVE, Fleet, Phase, Worker
 from quorate.core.cluster.views import Passage, passage
@@ -53,7 +53,7 @@ class Collector:
         self.beats = 0
         """Heartbeats taken in, for people who watch the load."""
         for worker in machine.fleet.by_seat.values():
-            self._detector.watch(worker.id, now_us)
+            self._detector.watch(worker.id, now_us, worker.incarnation)
 
     # -- signals in -------------------------------------------------------------------------------------------------
 
@@ -119,12 +119,11 @@ class Collector:
             deadline_us = now_us + us(fleet.config.barrier_deadline_s)
             gathering = Gathering(arrive.barrier, generation, now_us, deadline_us, fleet.generation)
             self.gatherings[arrive.barrier] = gathering
-        known = gathering.arrivals.get(worker.seat)
-        if known is not None and known.step != arrive.step:
-            why = f"worker {worker.id} arrived at step {known.step} and now says {arrive.step}"
+        step = gathering.steps.setdefault(worker.seat, arrive.step)
+        if step != arrive.step:
+            why = f"worker {worker.id} arrived at step {step} and now says {arrive.step}"
             return Refusal("contradiction", why, "wait for the barrier to be settled")
-        if known is None:
-            gathering.arrivals[worker.seat] = Arrival(worker.seat, arrive.step, now_us)
+        gathering.arrivals.setdefault(worker.seat, now_us)
         return None
 
     # -- events out -------------------------------------------------------------------------------------------------
@@ -137,7 +136,11 @@ class Collector:
             gathering.deadline_us += self._detector.stalled_us
         for verdict in verdicts:
             worker = fleet.workers.get(verdict.who)
-            if worker is not None and worker.state not in GONE:
+            if worker is None or worker.state in GONE:
+                continue
+            if worker.incarnation != verdict.life:  # just come: an older life was silent
+                self._detector.watch(worker.id, now_us, worker.incarnation)
+            else:
                 events.append(WorkerLost(worker.id, worker.incarnation, verdict.silent_us, verdict.why))
         if fleet.state is Phase.OPEN and not events:
             for gathering in self.gatherings.values():
@@ -168,17 +171,15 @@ class Collector:
         return None
 
     def _full(self, gathering: Gathering, fleet: Fleet, now_us: int) -> Event:
-        arrivals = [a for seat, a in gathering.arrivals.items() if seat in fleet.taking_part]
-        step = arrivals[0].step
-        if any(arrival.step != step for arrival in arrivals):
-            return _abort(gathering, fleet, f"different steps: {_steps(arrivals, fleet)}")
-        return BarrierReleased(
-            gathering.name,
-            gathering.generation,
-            step,
-            [arrival.seat for arrival in arrivals],
-            [max(0, now_us - arrival.at_us) for arrival in arrivals],
-        )
+        arrivals, steps = gathering.arrivals, gathering.steps
+        if len(arrivals) > len(fleet.taking_part):
+            arrivals = {seat: at_us for seat, at_us in arrivals.items() if seat in fleet.taking_part}
+            steps = {seat: steps[seat] for seat in arrivals}
+        if len(set(steps.values())) > 1:
+            return _abort(gathering, fleet, f"different steps: {_steps(steps, fleet)}")
+        waits_us = [now_us - at_us if at_us < now_us else 0 for at_us in arrivals.values()]
+        step = next(iter(steps.values()))
+        return BarrierReleased(gathering.name, gathering.generation, step, list(arrivals), waits_us)
 
     # -- after a commit ---------------------------------------------------------------------------------------------
 
@@ -187,7 +188,7 @@ class Collector:
             match event:
                 case WorkerRegistered():
                     self._forget(event.member)
-                    self._detector.watch(event.member, now_us)
+                    self._detector.watch(event.member, now_us, event.supersedes + 1)
                 case WorkerLost() | WorkerLeft():
                     self._forget(event.member)
                 case BarrierReleased() | BarrierAborted():
@@ -209,15 +210,16 @@ class Collector:
         """Arrivals of lives that are over. A gathering without arrivals is none."""
         for name, gathering in list(self.gatherings.items()):
             for seat in [seat for seat in gathering.arrivals if seat not in fleet.by_seat]:
-                del gathering.arrivals[seat]
+                del gathering.arrivals[seat], gathering.steps[seat]
             if not gathering.arrivals:
                 del self.gatherings[name]
 
     def wake_us(self) -> int | None:
-        times = [gathering.deadline_us for gathering in self.gatherings.values()]
-        if (detector_us := self._detector.wake_us()) is not None:
-            times.append(detector_us)
-        return min(times, default=None)
+        wake_us = self._detector.wake_us()
+        for gathering in self.gatherings.values():
+            if wake_us is None or gathering.deadline_us < wake_us:
+                wake_us = gathering.deadline_us
+        return wake_us
 
     # -- for people -------------------------------------------------------------------------------------------------
 
@@ -235,10 +237,9 @@ class Collector:
 
 
 def _abort(gathering: Gathering, fleet: Fleet, reason: str) -> BarrierAborted:
-    present = [arrival for seat, arrival in gathering.arrivals.items() if seat in fleet.by_seat]
-    step = min((arrival.step for arrival in present), default=0)
+    seats = [seat for seat in gathering.arrivals if seat in fleet.by_seat]
+    step = min((gathering.steps[seat] for seat in seats), default=0)
     missing = sorted(fleet.taking_part.keys() - gathering.arrivals.keys())
-    seats = [arrival.seat for arrival in present]
     return BarrierAborted(gathering.name, gathering.generation, step, seats, missing, reason[:256])
 
 
@@ -247,8 +248,8 @@ def _missing_names(gathering: Gathering, fleet: Fleet) -> str:
     return few([fleet.taking_part[seat].id for seat in missing])
 
 
-def _steps(arrivals: list[Arrival], fleet: Fleet) -> str:
+def _steps(steps: dict[int, int], fleet: Fleet) -> str:
     by_step: dict[int, list[str]] = {}
-    for arrival in arrivals:
-        by_step.setdefault(arrival.step, []).append(fleet.by_seat[arrival.seat].id)
+    for seat, step in steps.items():
+        by_step.setdefault(step, []).append(fleet.by_seat[seat].id)
     return "; ".join(f"{few(ids)} at step {step}" for step, ids in sorted(by_step.items()))

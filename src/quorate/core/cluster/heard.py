@@ -8,12 +8,6 @@ from quorate.core.cluster.events import Heartbeat
 from quorate.core.detector import Detector
 
 
-class Arrival(msgspec.Struct, frozen=True):
-    seat: int
-    step: int
-    at_us: int
-
-
 class Gathering(msgspec.Struct):
     """Who stands at the open generation of one barrier. ``since_us`` is the collector's clock at the first arrival."""
 
@@ -22,7 +16,10 @@ class Gathering(msgspec.Struct):
     since_us: int
     deadline_us: int
     fence: int
-    arrivals: dict[int, Arrival] = {}
+    arrivals: dict[int, int] = {}
+    """By seat, in the order in which they came: when that was."""
+    steps: dict[int, int] = {}
+    """By seat, at which step each of them stands."""
     reached_min: bool = False
 
 

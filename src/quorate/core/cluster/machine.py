@@ -43,7 +43,7 @@ class Summary(msgspec.Struct, array_like=True):
 class Cluster:
     def __init__(self, fleet: Fleet) -> None:
         self.fleet = fleet
-        self._places: dict[str, tuple[int, dict[int, int]]] = {}
+        self._shown: dict[str, views.Shown] = {}
 
     @classmethod
     def create(cls, config: Config) -> Cluster:
@@ -108,7 +108,13 @@ class Cluster:
         return 0 if worker is None else worker.incarnation
 
     def look(self, topic: str, member: str) -> Any:
-        return views.look(self.fleet, topic, member, self._places)
+        worker = self.fleet.workers.get(member)
+        if worker is None:
+            return None
+        shown = self._shown.get(topic)
+        if shown is not None and shown.over is shown.barrier.settled[-1]:
+            return shown.passages.get(worker.seat)
+        return views.look(self.fleet, topic, worker, self._shown)
 
     def topics(self, member: str) -> list[str]:
         return views.topics(self.fleet, member)

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from itertools import repeat
 from typing import Any
 
 import msgspec
 
-from quorate.core.cluster.state import BarrierState, Fleet, Settled
+from quorate.core.cluster.state import Barrier, BarrierState, Fleet, Settled, Worker
 
 
 class Standing(msgspec.Struct, frozen=True):
@@ -37,14 +38,17 @@ class Passage(msgspec.Struct, frozen=True):
     fence: int
 
 
-Places = dict[str, tuple[int, dict[int, int]]]
-"""Per barrier the newest generation asked about, and each seat's place in it: asked for by everyone at once."""
+class Shown(msgspec.Struct):
+    """What the newest settled generation of a barrier looks like to each seat that it concerns: everybody asks at
+    once, so it is made once."""
+
+    barrier: Barrier
+    over: Settled
+    passages: dict[int, Passage]
 
 
-def look(fleet: Fleet, topic: str, member: str, places: Places) -> Any:
-    worker = fleet.workers.get(member)
-    if worker is None:
-        return None
+def look(fleet: Fleet, topic: str, worker: Worker, shown: dict[str, Shown]) -> Any:
+    """What is made for everybody is left in ``shown``, by topic."""
     if topic == "standing":
         barriers = {name: (b.generation, b.step) for name, b in fleet.barriers.items()}
         return Standing(
@@ -56,17 +60,19 @@ def look(fleet: Fleet, topic: str, member: str, places: Places) -> Any:
     barrier = fleet.barriers.get(topic.removeprefix("barrier/"))
     if barrier is None or not barrier.settled:
         return None
-    return _newest(barrier.name, barrier.settled[-1], worker.seat, places)
+    shown[topic] = known = _show(barrier)
+    return known.passages.get(worker.seat)
 
 
-def _newest(name: str, over: Settled, seat: int, places: Places) -> Passage | None:
-    known = places.get(name)
-    if known is None or known[0] != over.generation:
-        order = {arrived: place for place, arrived in enumerate(over.seats)}
-        order.update(dict.fromkeys(over.missing, -1))
-        places[name] = known = (over.generation, order)
-    place = known[1].get(seat)
-    return None if place is None else passage(name, over, place)
+def _show(barrier: Barrier) -> Shown:
+    over = barrier.settled[-1]
+    released, of = over.state is BarrierState.RELEASED, len(over.seats)
+    name, generation, step, reason, fence = barrier.name, over.generation, over.step, over.reason, over.fence
+    places = (*enumerate(over.seats), *zip(repeat(-1), over.missing))
+    passages = {
+        seat: Passage(name, generation, step, released, place, of, reason, fence) for place, seat in places
+    }  # fmt: skip
+    return Shown(barrier, over, passages)
 
 
 def passage(name: str, over: Settled, place: int) -> Passage:
