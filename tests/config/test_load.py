@@ -71,8 +71,11 @@ def test_every_setting_says_why() -> None:
 
 def test_every_default_is_within_its_own_limits() -> None:
     for name, struct in tables():
+        made = struct()
         for field in msgspec.structs.fields(struct):
-            assert msgspec.convert(field.default, field.type) == field.default, f"{name}.{field.name}"
+            default = getattr(made, field.name)
+            taken = msgspec.convert(msgspec.to_builtins(default), field.type)
+            assert taken == default, f"{name}.{field.name}"
 
 
 def test_a_new_run_gets_the_defaults_and_what_its_creator_wants() -> None:
@@ -176,7 +179,7 @@ beat_s = -1
 max_workers = "many"
 barrier_deadline_s = inf
 
-[runs.federated]
+[runs.witnessed]
 rounds = 3
 
 [log.level]
@@ -190,7 +193,7 @@ def test_all_that_is_wrong_is_named_at_once(tmp_path: Path) -> None:
     assert found.keys() == {
         "colour", "listen.host", "listen.port", "listen.prot", "store.kind", "access.tokens", "access.insecure",
         "limits.max_connections", "limits.messages_per_s", "host.takeover_s", "host.beat_s",
-        "runs.cluster.max_workers", "runs.cluster.barrier_deadline_s", "runs.federated", "log.level",
+        "runs.cluster.max_workers", "runs.cluster.barrier_deadline_s", "runs.witnessed", "log.level",
     }  # fmt: skip
     assert found["listen.port"] == f"70000: a whole number from 0 to 65535 ({path})"
     assert found["listen.prot"] == f"7: there is no such setting; did you mean listen.port? ({path})"
@@ -218,7 +221,8 @@ def test_one_wrong_setting_reads_as_any_other_error() -> None:
 def test_a_wrong_value_of_any_setting_is_named_with_what_would_do(field: str) -> None:
     found = problems(overrides={field: [1]})
     assert found.keys() == {field}
-    fix = r"(a list: )?(a whole number from|a number from|(empty or )?a text of at most|one of:|true or false)"
+    text = r"(empty or )?a text (of at most|that matches)"
+    fix = rf"(a list: )?(a whole number from|a number from|{text}|one of:|true or false|names with values)"
     assert re.match(rf"\[1\]: {fix}", found[field])
 
 

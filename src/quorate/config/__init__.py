@@ -4,6 +4,7 @@ settings   the structs, one per table of the file
 load       a TOML file, the environment and the command line become a ServerConfig, or a list of all that is wrong
 binding    where a server may listen without proof
 etcd_url   where journals are in etcd
+objects_url  where objects are
 
 This room is just above the core. It reads one file and nothing else; what a setting means is up to whoever uses it.
 """
@@ -21,6 +22,7 @@ from quorate.config.settings import (
     ServerConfig,
     Store,
     Tls,
+    Workshop,
 )
 
 __all__ = [
@@ -35,6 +37,7 @@ __all__ = [
     "Settings",
     "Store",
     "Tls",
+    "Workshop",
     "check_binding",
     "is_loopback",
     "load_config",

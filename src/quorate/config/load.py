@@ -17,6 +17,7 @@ import msgspec
 
 from quorate.config.binding import check_binding
 from quorate.config.etcd_url import parse_etcd
+from quorate.config.objects_url import parse_objects
 from quorate.config.settings import ServerConfig
 from quorate.core.errors import ConfigError, ConfigErrors
 from quorate.core.kinds import KINDS
@@ -226,6 +227,11 @@ def _check_etcd(config: ServerConfig) -> None:
         raise ConfigError(f"store.{missing}", "", "a certificate needs its key: set both or neither")
 
 
+def _check_objects(config: ServerConfig) -> None:
+    if config.store.objects:
+        parse_objects(config.store.objects)
+
+
 _CHECKS: Final[tuple[tuple[tuple[str, ...], Callable[[ServerConfig], None]], ...]] = (
     (("tls.cert", "tls.key"), _check_pair),
     (("listen.host", "tls.cert", "tls.key", "access.tokens", "access.insecure"), _check_reach),
@@ -234,5 +240,6 @@ _CHECKS: Final[tuple[tuple[tuple[str, ...], Callable[[ServerConfig], None]], ...
     (("limits.max_connections", "limits.max_connections_per_identity"), _check_shares),
     (("host.beat_s", "host.takeover_s"), _check_beats),
     (("store.etcd", "store.etcd_ca", "store.etcd_cert", "store.etcd_key"), _check_etcd),
+    (("store.objects",), _check_objects),
 )
 """What each check looks at: where one of those is wrong already, there is nothing more to say."""

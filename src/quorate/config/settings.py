@@ -92,6 +92,21 @@ class Store(msgspec.Struct, frozen=True):
     """With etcds://: the file of the certificate that this server shows to etcd, in PEM. Empty: none."""
     etcd_key: Text = ""
     """The key of that certificate, in PEM and not encrypted, and readable by its owner only."""
+    objects: Text = ""
+    """Where the weights of federated runs are kept: a folder, or s3://bucket/prefix?endpoint=https://host:port, which
+    servers on several machines need. Empty: the folder objects in ``folder``, and with the kind memory a temporary one,
+    since the process that aggregates cannot see this one's memory."""
+
+
+class Workshop(msgspec.Struct, frozen=True):
+    """The processes beside the server that touch weights: they look at updates, aggregate and evaluate them. They are
+    started when a federated run needs them first."""
+
+    at_once: Annotated[int, Meta(ge=1, le=64)] = 4
+    """Updates that are looked at at the same time. More is of use where objects come over a network."""
+    code_timeout_s: Seconds = 600.0
+    """Functions for evaluation and aggregation rules of your own that take longer are ended; the run pauses and says
+    so."""
 
 
 class Tls(msgspec.Struct, frozen=True):
@@ -239,6 +254,7 @@ class ServerConfig(msgspec.Struct, frozen=True):
     limits: ConnectionLimits = ConnectionLimits()
     host: HostSettings = HostSettings()
     series: SeriesSettings = SeriesSettings()
+    workshop: Workshop = Workshop()
     log: Log = Log()
     runs: dict[str, Any] = msgspec.field(default_factory=_default_runs)
     """For each kind: the configuration of a new run, where whoever creates it says nothing else."""

@@ -8,6 +8,16 @@
     ├── ProtocolError             the other side broke the protocol
     │   └── Refused                 a refusal, raised where a caller asked for an exception
     └── WorldError                the world failed: a disk, a network, a process
+        ├── ObjectsError
+        │   ├── ObjectMissing         nothing is under that key, or there is no such upload
+        │   ├── ObjectCorrupt         what is stored is not what its digest says, or changed while it was read
+        │   ├── ObjectTooLarge        larger than the caller wants to take
+        │   ├── DigestMismatch        what was offered is not what its digest says: nothing was stored
+        │   ├── UploadOffset          an upload stands elsewhere: names where
+        │   ├── ObjectsUnreachable    nobody answers in time: a change may or may not have happened, try it again
+        │   ├── ObjectsFull           no room: nothing was stored
+        │   ├── ObjectsDenied         the store does not let us: credentials, permissions, a read-only disk
+        │   └── ObjectsBroken         the store failed in another way: nothing half is to be seen
         └── JournalError
             ├── OutcomeUnknown        the append may or may not be there: read the entry, compare the nonce
             ├── JournalFull           no room: nothing was written, the same append may be tried again
@@ -103,6 +113,12 @@ CATALOG: dict[str, Code] = {
     "barrier_forgotten": _code("this generation of the barrier is too long ago", "OUT_OF_RANGE", 410, 5),
     "still_waiting": _code("the barrier is not settled yet; the arrival counts", "DEADLINE_EXCEEDED", 504, 7),
     "barriers_full": _code("the run has as many barriers as it may have", "RESOURCE_EXHAUSTED", 429, 6),
+    # Federated rounds.
+    "come_later": _code("there is no room for another participant now", "RESOURCE_EXHAUSTED", 429, 6),
+    "quarantined": _code("the participant's updates were refused too often", "PERMISSION_DENIED", 403, 3),
+    "late_update": _code("the update belongs to no round that is open to its sender", "FAILED_PRECONDITION", 409, 5),
+    "update_refused": _code("the update was looked at, and cannot be counted", "INVALID_ARGUMENT", 422, 5),
+    "round_early": _code("a round may not close before it has what it waits for", "FAILED_PRECONDITION", 409, 5),
     # The world.
     "outcome_unknown": _code("the append may or may not have happened", "UNKNOWN", 500, 9),
     "journal_full": _code("no room to write", "RESOURCE_EXHAUSTED", 507, 9),
@@ -113,6 +129,16 @@ CATALOG: dict[str, Code] = {
     "journal_newer": _code("the journal was written by a newer Quorate", "UNIMPLEMENTED", 501, 8),
     "journal_gap": _code("the entry before this one is missing", "FAILED_PRECONDITION", 409, 9),
     "entries_gone": _code("the entries were compacted and deleted", "OUT_OF_RANGE", 410, 4),
+    # Objects.
+    "object_missing": _code("there is no such object", "NOT_FOUND", 404, 4),
+    "object_corrupt": _code("the object's bytes are not those that its digest names", "DATA_LOSS", 500, 10),
+    "object_too_large": _code("the object is larger than is taken here", "INVALID_ARGUMENT", 413, 2),
+    "digest_mismatch": _code("what was sent is not what its digest names", "INVALID_ARGUMENT", 422, 2),
+    "upload_offset": _code("the upload stands at another offset", "ABORTED", 409, 5),
+    "objects_unreachable": _code("the object store does not answer", "UNAVAILABLE", 503, 9),
+    "objects_full": _code("no room for objects", "RESOURCE_EXHAUSTED", 507, 9),
+    "objects_denied": _code("the object store does not let the server in", "INTERNAL", 500, 9),
+    "objects_broken": _code("the object store failed", "INTERNAL", 500, 9),
     # Us.
     "bug": _code("Quorate contradicts itself", "INTERNAL", 500, 70),
     "fold_diverged": _code("the same journal gave another state", "INTERNAL", 500, 70),
@@ -181,6 +207,77 @@ class Refused(ProtocolError):
 
 class WorldError(QuorateError):
     code = "journal_broken"
+
+
+class ObjectsError(WorldError):
+    code = "objects_broken"
+
+
+class ObjectMissing(ObjectsError):
+    code = "object_missing"
+
+    def __init__(self, key: str, what: str = "object") -> None:
+        super().__init__(f"there is no {what} {key!r}")
+        self.key = key
+
+
+class ObjectCorrupt(ObjectsError):
+    """Names the key, and what is wrong with what is stored there."""
+
+    code = "object_corrupt"
+
+    def __init__(self, key: str, what: str) -> None:
+        super().__init__(f"object {key!r}: {what}")
+        self.key = key
+        self.what = what
+
+
+class ObjectTooLarge(ObjectsError):
+    code = "object_too_large"
+
+    def __init__(self, key: str, size_bytes: int, max_bytes: int) -> None:
+        super().__init__(f"object {key!r} has {size_bytes} bytes, at most {max_bytes} are taken here")
+        self.key = key
+        self.size_bytes = size_bytes
+        self.max_bytes = max_bytes
+
+
+class DigestMismatch(ObjectsError):
+    code = "digest_mismatch"
+
+    def __init__(self, key: str, wanted: str, found: str) -> None:
+        super().__init__(f"object {key!r}: the digest should be {wanted}, what was sent has {found}; send it anew")
+        self.key = key
+        self.wanted = wanted
+        self.found = found
+
+
+class UploadOffset(ObjectsError):
+    """``at`` is where the upload really stands, and where the sender has to go on."""
+
+    code = "upload_offset"
+
+    def __init__(self, upload: str, offset: int, at: int) -> None:
+        super().__init__(f"upload {upload!r} stands at {at}, not at {offset}: go on from there")
+        self.upload = upload
+        self.offset = offset
+        self.at = at
+
+
+class ObjectsUnreachable(ObjectsError):
+    code = "objects_unreachable"
+
+
+class ObjectsFull(ObjectsError):
+    code = "objects_full"
+
+
+class ObjectsDenied(ObjectsError):
+    code = "objects_denied"
+
+
+class ObjectsBroken(ObjectsError):
+    code = "objects_broken"
 
 
 class JournalError(WorldError):

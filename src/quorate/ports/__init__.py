@@ -1,5 +1,5 @@
-"""What the outside must provide, as Protocols. Adapters live in ``stores``; the suite that every adapter must pass is
-``quorate.testing``.
+"""What the outside must provide, as Protocols. Adapters live in ``stores`` and ``objects``; the suite that every
+adapter must pass is ``quorate.testing``.
 
 All calls block and are safe from several threads; a shell that must not block runs them on a thread of its own. That
 keeps one contract for a file, a key-value server and a dictionary, and lets the command line use them as they are.
@@ -17,6 +17,7 @@ from quorate.ports.journal import (
     Segment,
 )
 from quorate.ports.mailbox import MAX_LETTER_BYTES, Letter, Mailbox
+from quorate.ports.objects import Listed, Objects
 from quorate.ports.pulse import MAX_NOTE_BYTES, Beat, Pulse
 from quorate.ports.series import (
     MAX_SERIES,
@@ -47,7 +48,9 @@ __all__ = [
     "Journal",
     "Key",
     "Letter",
+    "Listed",
     "Mailbox",
+    "Objects",
     "Outcome",
     "Point",
     "Pulse",

@@ -1,9 +1,10 @@
-"""For authors of adapters: the suites that every journal, pulse, mailbox and series must pass. The map of the room:
+"""For authors of adapters: the suites that every journal, pulse, mailbox, series and object store must pass. The map:
 
     journal.py     JOURNAL_CHECKS, from journal_appends.py, journal_reads.py and journal_archive.py
     pulse.py       PULSE_CHECKS
     mailbox.py     MAILBOX_CHECKS
     series.py      SERIES_CHECKS
+    objects.py     OBJECTS_CHECKS
     faults.py      LostReply: a journal whose replies get lost
     expect.py      assertions without a test framework
 
@@ -13,12 +14,14 @@ Needs no test framework. A check is a function whose name is the fact it checks.
 from quorate.testing.faults import LostReply, append_surely
 from quorate.testing.journal import JOURNAL_CHECKS, check_journal
 from quorate.testing.mailbox import MAILBOX_CHECKS, check_mailbox
+from quorate.testing.objects import OBJECTS_CHECKS, check_objects
 from quorate.testing.pulse import PULSE_CHECKS, check_pulse
 from quorate.testing.series import SERIES_CHECKS, SUITE_IN_ALL, SUITE_PER_RUN, SUITE_TIERS, check_series
 
 __all__ = [
     "JOURNAL_CHECKS",
     "MAILBOX_CHECKS",
+    "OBJECTS_CHECKS",
     "PULSE_CHECKS",
     "SERIES_CHECKS",
     "SUITE_IN_ALL",
@@ -28,6 +31,7 @@ __all__ = [
     "append_surely",
     "check_journal",
     "check_mailbox",
+    "check_objects",
     "check_pulse",
     "check_series",
 ]
