@@ -14,12 +14,14 @@ from rich.text import Text
 
 from quorate.cli.asking import Talk, one_line, said
 from quorate.core.errors import Refused
+from quorate.plots import LEVELS as LEVELS
+from quorate.plots import number as number
+from quorate.plots import spark as spark
 
 STEPS: Final = "steps_per_s"
 METRIC: Final = "metric."
 FAVOURITE: Final = "loss"
 """The metric to show if nobody says which, and if there is one."""
-LEVELS: Final = "▁▂▃▄▅▆▇█"
 COLUMNS: Final = 60
 """Of a curve, at most."""
 AGAIN_S: Final = 2.0
@@ -48,28 +50,6 @@ class Curve(msgspec.Struct, frozen=True):
                 sums[column] += bucket["total"]
                 counts[column] += bucket["count"]
         return [total / count if count else None for total, count in zip(sums, counts, strict=True)]
-
-
-def spark(values: list[float | None]) -> str:
-    """The lowest is the lowest block, the highest the highest. One that never changes is drawn in the middle."""
-    known = [value for value in values if value is not None]
-    if not known:
-        return " " * len(values)
-    low, high = min(known), max(known)
-    drawn = []
-    for value in values:
-        if value is None:
-            drawn.append(" ")
-        elif high == low:
-            drawn.append(LEVELS[3])
-        else:
-            drawn.append(LEVELS[min(len(LEVELS) - 1, int((value - low) / (high - low) * len(LEVELS)))])
-    return "".join(drawn)
-
-
-def number(value: float) -> str:
-    """Four digits that matter."""
-    return f"{value:,.0f}" if 1e4 <= abs(value) < 1e9 else f"{value:.4g}"
 
 
 def curve_table(curves: list[Curve], width: int) -> Table | None:

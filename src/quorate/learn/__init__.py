@@ -1,0 +1,21 @@
+"""The mathematics: tensors in files, aggregation rules one per file, models and the sets they train on.
+
+dtypes     types of numbers, and what they are calculated with
+header     what stands at the beginning of a file of tensors, checked
+tensors    such files, read and written in slices
+slices     how large a slice is
+reader     the same slice of every file of a round
+admission  whether an update may count
+rules      one file per aggregation rule
+aggregate  updates in, the next model out
+"""
+
+from quorate.learn.admission import Verdict, examine
+from quorate.learn.aggregate import Aggregated, Update, aggregate
+from quorate.learn.rules import CannotAggregate, Rule, Slice
+from quorate.learn.tensors import BadTensors, TensorFile, digest_of, load, save
+
+__all__ = [
+    "Aggregated", "BadTensors", "CannotAggregate", "Rule", "Slice", "TensorFile", "Update", "Verdict", "aggregate",
+    "digest_of", "examine", "load", "save",
+]  # fmt: skip

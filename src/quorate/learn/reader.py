@@ -1,0 +1,51 @@
+"""The same few numbers of every file of a round, side by side."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import msgspec
+import numpy as np
+
+from quorate.learn.header import Spec
+from quorate.learn.rules import Row, Slice, Weights
+from quorate.learn.tensors import TensorFile
+
+
+class Inputs(msgspec.Struct):
+    """What a round has to read: the updates with their samples, the model they began with, and what the rule kept."""
+
+    files: list[TensorFile]
+    weights: Weights
+    before: TensorFile
+    kept: TensorFile | None
+    begins: Mapping[str, float]
+
+    def only(self, places: Sequence[int]) -> Inputs:
+        """The same with some of the updates."""
+        files = [self.files[place] for place in places]
+        return msgspec.structs.replace(self, files=files, weights=self.weights[list(places)])
+
+
+def read(inputs: Inputs, spec: Spec, start: int, stop: int, keeps: Sequence[str] = ()) -> Slice:
+    """A slice of one tensor. What is mapped, and stored as it is calculated with, is not copied."""
+    views = [_view(file, spec.name, start, stop) for file in inputs.files]
+    previous = _view(inputs.before, spec.name, start, stop)
+    state = {name: _state(inputs, name, spec, start, previous) for name in keeps}
+    return Slice(views, inputs.weights, previous, state)
+
+
+def _view(file: TensorFile, name: str, start: int, stop: int) -> Row:
+    spec = file.by_name[name]
+    if file.mapped and spec.dtype.stored == spec.dtype.works_as:
+        return file.view(spec, start, stop)
+    worked = np.empty(stop - start, spec.dtype.works_as)
+    file.read_into(spec, start, worked)
+    return worked
+
+
+def _state(inputs: Inputs, name: str, spec: Spec, start: int, like: Row) -> Row:
+    numbers = np.full_like(like, inputs.begins.get(name, 0.0))
+    if inputs.kept is not None:
+        inputs.kept.read_into(inputs.kept.by_name[f"{name}/{spec.name}"], start, numbers)
+    return numbers

@@ -1,0 +1,13 @@
+"""Coordinate-wise median: Yin et al. 2018, "Byzantine-Robust Distributed Learning: Towards Optimal Statistical Rates",
+definition 1. Of an even number of updates it is the mean of the two in the middle."""
+
+from __future__ import annotations
+
+from quorate.learn.rules.base import Row, Rule, Slice, mean
+from quorate.learn.rules.order import in_order
+
+
+class Median(Rule):
+    def merge(self, piece: Slice) -> Row:
+        middle = in_order(piece.rows, (len(piece.rows) - 1) // 2, len(piece.rows) // 2 + 1)
+        return middle[0] if len(middle) == 1 else mean(middle)

@@ -1,0 +1,20 @@
+"""Coordinate-wise trimmed mean: Yin et al. 2018, "Byzantine-Robust Distributed Learning: Towards Optimal Statistical
+Rates", definition 2: of every number the mean without the largest and the smallest."""
+
+from __future__ import annotations
+
+from quorate.core.federated.aggregation import trimmed
+from quorate.learn.rules.base import CannotAggregate, Row, Rule, Slice, mean
+from quorate.learn.rules.order import in_order
+
+
+class TrimmedMean(Rule):
+    def __init__(self, trim: float) -> None:
+        self.trim = trim
+
+    def merge(self, piece: Slice) -> Row:
+        count = len(piece.rows)
+        out = trimmed(self.trim, count)
+        if 2 * out >= count:
+            raise CannotAggregate(f"leaving out {out} on each side leaves none of {count} updates")
+        return mean(in_order(piece.rows, out, count - out))
