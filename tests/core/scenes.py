@@ -8,6 +8,7 @@ from typing import Any
 from tests.core import byhand, tally
 from tests.core.byhand import Hand
 from tests.core.cluster.yard import standing
+from tests.core.federated.scenes import SCENES as FEDERATED_SCENES
 from tests.core.scribe import created
 
 from quorate.core.cluster import KIND as CLUSTER
@@ -19,6 +20,7 @@ from quorate.core.cluster.events import (
     WorkerReady,
     WorkerTraining,
 )
+from quorate.core.federated import KIND as FEDERATED
 from quorate.core.machine import Kind
 from quorate.core.members import Cause
 from quorate.core.ranks import KIND as RANKS
@@ -118,6 +120,7 @@ SCENES: dict[str, dict[Key, Callable[[], Hand]]] = {
         ("barrier generation", "Released"): lambda: _barrier(("v", 1), ("w", 1)),
         ("barrier generation", "Aborted"): lambda: _barrier(("v", 1), ("w", 2)),
     },
+    "federated": FEDERATED_SCENES,
     "ranks": {
         ("run", "Forming"): lambda: _crew(form_members=3),
         ("run", "Running"): lambda: _crew("join", "counted in"),
@@ -135,8 +138,8 @@ SCENES: dict[str, dict[Key, Callable[[], Hand]]] = {
         ("tally", "Over"): lambda: _tally(1, True),
     },
 }
-KINDS: dict[str, Kind] = {"cluster": CLUSTER, "ranks": RANKS, "tally": tally.KIND}
-MEMBERS = {"cluster": ("v", "w"), "ranks": ("0", "1"), "tally": ("v", "w")}
+KINDS: dict[str, Kind] = {"cluster": CLUSTER, "federated": FEDERATED, "ranks": RANKS, "tally": tally.KIND}
+MEMBERS = {"cluster": ("v", "w"), "federated": ("v", "w"), "ranks": ("0", "1"), "tally": ("v", "w")}
 """Two of each kind's scenes. The second is the one that a scene is about."""
 EVERY = [(kind, key) for kind, scenes in SCENES.items() for key in scenes]
 

@@ -10,6 +10,8 @@ from msgspec import inspect as mi
 
 STRANGE: list[Any] = [None, True, 1.5, 7, -1, "text", b"bytes", [], [1], {}, {"a": 1}, 2**64 - 1]
 """One of each sort of value."""
+DIGESTS = ["0" * 64, "ab" * 32]
+"""What fits the one pattern there is."""
 
 
 def fields(sort: type[Any]) -> tuple[Any, ...]:
@@ -37,7 +39,7 @@ def example(info: Any) -> Any:
     """The plainest value that fits."""
     match info:
         case mi.StrType():
-            return "w"[: info.max_length] if (info.min_length or 0) <= 1 else "w" * info.min_length
+            return _word(info)
         case mi.IntType():
             return max(info.ge or 0, 1)
         case mi.FloatType():
@@ -54,9 +56,18 @@ def example(info: Any) -> Any:
             return {}
         case mi.LiteralType():
             return info.values[0]
+        case mi.UnionType() if not info.includes_none:
+            return example(info.types[0])
         case mi.UnionType() | mi.NoneType():
             return None
     raise AssertionError(info)
+
+
+def _word(info: mi.StrType) -> str:
+    if info.pattern is not None:
+        return DIGESTS[0]
+    least = info.min_length or 0
+    return "w"[: info.max_length] if least <= 1 else "w" * least
 
 
 def limits(info: Any) -> list[Any]:
@@ -64,7 +75,8 @@ def limits(info: Any) -> list[Any]:
     match info:
         case mi.StrType():
             long = ["w" * (info.max_length + 1), "w" * 100_000] if info.max_length is not None else []
-            return long + ([""] if info.min_length else [])
+            odd = [DIGESTS[0][1:], DIGESTS[0] + "0", "G" * 64] if info.pattern is not None else []
+            return long + odd + ([""] if info.min_length else [])
         case mi.IntType() | mi.FloatType():
             low = [] if info.ge is None else [info.ge - 1, -(2**63)]
             return low + ([] if info.le is None else [info.le + 1, 2**64 - 1]) + [float("nan"), float("inf")]
@@ -102,7 +114,7 @@ def fitting(info: Any, words: list[str]) -> st.SearchStrategy[Any]:
     """Values that fit, from so few that they meet what is there."""
     match info:
         case mi.StrType():
-            return st.sampled_from([w for w in words if w or not info.min_length])
+            return st.sampled_from([w for w in words if w or not info.min_length] if not info.pattern else DIGESTS)
         case mi.IntType():
             low, high = info.ge or 0, info.le if info.le is not None else 2**53
             return st.sampled_from([n for n in (0, 1, 2, 3, 4, high) if low <= n <= high])
@@ -120,6 +132,8 @@ def fitting(info: Any, words: list[str]) -> st.SearchStrategy[Any]:
             return st.dictionaries(st.sampled_from(words), fitting(info.value_type, words), max_size=2)
         case mi.LiteralType():
             return st.sampled_from(info.values)
+        case mi.UnionType() if not info.includes_none:
+            return st.one_of(*(fitting(one, words) for one in info.types))
         case mi.UnionType():
             return st.sampled_from([None, 1, "x", True, 0.5, [1, None], {"a": "b"}])
     raise AssertionError(info)

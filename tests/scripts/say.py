@@ -13,7 +13,7 @@ import msgspec
 from quorate.core.codec import MICROSECONDS
 from quorate.core.errors import Refusal
 from quorate.core.journal import CommandRefused, HostTook, RunCreated
-from quorate.core.machine import Explanation
+from quorate.core.machine import Duty, Explanation
 from quorate.core.members import Accepted, Answer, Cause
 from quorate.core.messages import Answered, Declined, Moved, Told, ToMember, Welcome
 from quorate.core.run import Kinds
@@ -21,6 +21,10 @@ from quorate.core.run import Kinds
 HIDDEN = frozenset({"nonce", "key", "silent_us", "heartbeat_interval_s", "heartbeat_timeout_s"})
 ONLY_IF_RAISED = frozenset({"fence"})
 """Numbers that say nothing while they are nought."""
+SETTLED = frozenset({"rounds", "epochs", "epoch_base", "size_bytes", "norm_bound", "max_update_bytes"})
+"""What is the same in every round of a story, and not what it tells."""
+DIGITS = frozenset("0123456789abcdef")
+"""Of a digest, which is told by its first eight."""
 
 
 def seconds(microseconds: int) -> str:
@@ -39,6 +43,10 @@ def value(thing: Any) -> str:
             return "[" + ", ".join(value(of) for of in thing) + "]"
         case bytes():
             return thing.hex()[:8]
+        case str() if len(thing) == 64 and DIGITS.issuperset(thing):
+            return thing[:8]
+        case msgspec.Struct():
+            return "(" + pairs(msgspec.structs.asdict(thing)) + ")"
         case _:
             return str(thing)
 
@@ -90,6 +98,11 @@ def event(cause: Cause | None, happened: msgspec.Struct) -> str:
     return f"{tag}: {rest}" if rest else tag
 
 
+def duty(wanted: Duty) -> str:
+    order = {name: of for name, of in wanted.order.items() if name not in SETTLED}
+    return f"duty {wanted.entry}.{wanted.index}: {wanted.what}: {pairs(order)}"
+
+
 def entry(kinds: Kinds, kind: str, rules: int, events: bytes | msgspec.Raw) -> list[str]:
     recorded = kinds.decoder(kinds.get(kind, rules)).decode(events)
     return [event(cause, happened) for cause, happened in recorded]
@@ -127,6 +140,8 @@ def view(shown: Any) -> str:
         return "nothing"
     fields = {name: getattr(shown, name) for name in shown.__struct_fields__}
     fields.pop("barrier", None)  # the topic says which
+    if "ticket" in fields:
+        fields = {name: of for name, of in fields.items() if name not in SETTLED and (of or name == "round")}
     if fields.get("command") == "":
         fields.pop("order")
     return pairs(fields)

@@ -164,7 +164,7 @@ class World:
             case Beat(key=key, seq=seq):
                 self.pulses[key] = seq
             case Perform(duty=duty):
-                self.say(name, "world", f"duty {duty.entry}.{duty.index}: {duty.what} {duty.order}")
+                self.say(name, "workshop", say.duty(duty))
             case Save(snapshot=snapshot):
                 self.snapshot = snapshot
                 self.say(name, "journal", f"snapshot of entries 1 to {snapshot.n}")

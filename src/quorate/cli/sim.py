@@ -15,16 +15,20 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from quorate.core.errors import ConfigError
 from quorate.report import Measurement, Report
-from quorate.sim import cluster, ranks
+from quorate.sim import cluster, federated, ranks
 from quorate.sim.explore import explore
 
 SHOWN_LINES = 80
 MOST_SEEDS = 1_000_000
 LEAST_STATES = 1_000_000
 """Fewer, and the world explored is too small to tell much."""
-Outcome = cluster.Outcome | ranks.Outcome
-LIVES: dict[str, Callable[..., Outcome]] = {"cluster": cluster.live, "ranks": ranks.live}
-PASSED = {"cluster": ("barriers", "passed"), "ranks": ("attempts", "decided")}
+Outcome = cluster.Outcome | federated.Outcome | ranks.Outcome
+LIVES: dict[str, Callable[..., Outcome]] = {
+    "cluster": cluster.live,
+    "federated": federated.live,
+    "ranks": ranks.live,
+}
+PASSED = {"cluster": ("barriers", "passed"), "federated": ("rounds", "aggregated"), "ranks": ("attempts", "decided")}
 
 
 def parse_seeds(text: str) -> list[int]:
@@ -46,7 +50,7 @@ def parse_seeds(text: str) -> list[int]:
 
 
 def sim(
-    kind: str = typer.Argument(..., help="Which kind of run: cluster or ranks."),
+    kind: str = typer.Argument(..., help="Which kind of run: cluster, federated or ranks."),
     seeds: str = typer.Option("1..50", help="Which lives: 7, 1..500, or 3,8,20..25."),
     jobs: int = typer.Option(0, help="Processes; 0 for one per core."),
     transcript: Annotated[Path | None, typer.Option(help="Write the first (failing) life's transcript here.")] = None,
@@ -60,6 +64,8 @@ def sim(
     Examples:
 
         quorate sim cluster --seeds 1..500
+
+        quorate sim federated --seeds 1..500 --json
 
         quorate sim ranks --seeds 42 --transcript life-42.txt
 

@@ -6,9 +6,11 @@ disk       forgets what was not synced, tears what it was writing
 store      a journal on that disk, asked over that network
 hosts      the simulator's shell over ``core.host``
 members    worker processes and an operator, over the SDK's own session logic
-faults     what goes wrong, and when
+trouble    what goes wrong with hosts, the store and the network
+faults     what goes wrong in a fleet, and when
 cluster    one life of a fleet
 checkers/  the promises, one file each
+federated/ the same for federated rounds
 ranks/     the same for ranks without a coordinator
 explore    every interleaving of a journal on a bare key-value store, to the end
 """

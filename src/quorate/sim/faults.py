@@ -1,8 +1,4 @@
-"""What goes wrong, and when: drawn from the seed before anything starts, and stopped all at once.
-
-Each fault is one method: it does its harm and arranges that the harm ends. ``stop`` ends all harm that is still going
-on and makes the world fair, so that whatever is wrong afterwards is nobody's fault but Quorate's.
-"""
+"""What goes wrong in a fleet, and when: drawn from the seed before anything starts, and stopped all at once."""
 
 from __future__ import annotations
 
@@ -10,12 +6,13 @@ from collections.abc import Callable
 
 from quorate.sim.hosts import SimHost
 from quorate.sim.members import SimOperator, SimWorker
-from quorate.sim.network import FAIR, Network
-from quorate.sim.store import STORE, Store
+from quorate.sim.network import Network
+from quorate.sim.store import Store
+from quorate.sim.trouble import Trouble
 from quorate.sim.world import MS, World
 
 
-class Faults:
+class Faults(Trouble):
     def __init__(
         self,
         world: World,
@@ -26,16 +23,10 @@ class Faults:
         workers: list[SimWorker],
         start_worker: Callable[[str], SimWorker],
     ) -> None:
-        self.world = world
-        self.network = network
-        self.store = store
-        self.hosts = hosts
+        super().__init__(world, network, store, hosts)
         self.operator = operator
         self.workers = workers
         self._start_worker = start_worker
-        self._over = False
-        self._usual_sync_us = store.sync_us
-        self._store_down = False
         self._names = 0
 
     def plan(self, count: int, until_us: int) -> None:
@@ -50,87 +41,6 @@ class Faults:
         for _ in range(count):
             fault = self.world.rng.choice(kinds)
             self.world.after(self.world.between(500 * MS, until_us), self._strike, fault)
-
-    def _strike(self, fault: Callable[[], None]) -> None:
-        if not self._over:
-            self.world.note("fault", lambda: fault.__name__)
-            fault()
-
-    def _later(self, low_us: int, high_us: int, end: Callable[..., object], *args: object) -> None:
-        self.world.after(self.world.between(low_us, high_us), self._end, end, args)
-
-    def _end(self, end: Callable[..., object], args: tuple[object, ...]) -> None:
-        if not self._over:
-            end(*args)
-
-    # -- hosts ------------------------------------------------------------------------------------------------------
-
-    def _host(self) -> SimHost:
-        """Mostly the one that serves: that is where it hurts."""
-        serving = [host for host in self.hosts if host.serves()]
-        return self.world.rng.choice(serving if serving and self.world.chance(0.7) else self.hosts)
-
-    def kill_host(self) -> None:
-        """After any number of its next actions: before a write, after it, or between two sends."""
-        host = self._host()
-        if host.alive:
-            host.die_after = self.world.between(0, 12)
-            self._later(300 * MS, 2_000 * MS, self._restart_host, host)
-
-    def _restart_host(self, host: SimHost) -> None:
-        if host.alive:
-            host.kill()
-        host.start()
-
-    def stop_host(self) -> None:
-        host = self._host()
-        if host.alive:
-            host.stop()
-            self._later(200 * MS, 4_000 * MS, host.go_on)
-
-    def jump_clock(self) -> None:
-        host = self._host()
-        if host.alive:
-            host.jump(self.world.between(100 * MS, 5_000 * MS))
-
-    def cut_host_from_store(self) -> None:
-        host = self._host()
-        self.world.rng.choice((self.network.cut, self.network.cut_one_way))(host.name, STORE)
-        self._later(200 * MS, 3_000 * MS, self.network.heal)
-
-    # -- the store --------------------------------------------------------------------------------------------------
-
-    def lose_power(self) -> None:
-        """Now, or in the middle of the next write."""
-        if self.world.chance(0.5):
-            self._power_fails()
-        else:
-            self.store.fails_writing = self._power_fails
-
-    def _power_fails(self) -> None:
-        if not self._store_down and not self._over:
-            self._store_down = True
-            self.store.lose_power()
-            self._later(50 * MS, 1_500 * MS, self._power_back)
-
-    def _power_back(self) -> None:
-        if self._store_down:
-            self._store_down = False
-            self.store.restart()
-
-    def full_disk(self) -> None:
-        self.store.full = True
-        self._later(200 * MS, 2_000 * MS, self._room_again)
-
-    def _room_again(self) -> None:
-        self.store.full = False
-
-    def slow_disk(self) -> None:
-        self.store.sync_us = (20 * MS, 400 * MS)
-        self._later(500 * MS, 3_000 * MS, self._fast_again)
-
-    def _fast_again(self) -> None:
-        self.store.sync_us = self._usual_sync_us
 
     # -- workers ----------------------------------------------------------------------------------------------------
 
@@ -236,19 +146,7 @@ class Faults:
     # -- the end ----------------------------------------------------------------------------------------------------
 
     def stop(self) -> None:
-        self._over = True
-        self.network.weather = FAIR
-        self.network.heal()
-        self.network.hurry()
-        self._power_back()
-        self._room_again()
-        self._fast_again()
-        self.store.fails_writing = None
-        for host in self.hosts:
-            host.go_on()
-            host.die_after = None
-            if not host.alive:
-                host.start()
+        self.end_trouble()
         for worker in self.workers:
             worker.go_on()
             worker.sidecar_dies = ""

@@ -6,12 +6,14 @@ It can be killed between any two actions, stopped and continued, and started aga
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from quorate.core import shell
 from quorate.core.host import Host, Phase
 from quorate.core.journal import RunCreated
 from quorate.core.limits import Limits
+from quorate.core.machine import Duty
 from quorate.core.messages import Call, Hello, Sign
 from quorate.core.run import Kinds
 from quorate.sim.checkers import Checkers
@@ -55,6 +57,8 @@ class SimHost:
         """Kill the process after so many more actions: between an append and its answer, or between two sends."""
         self.alone = False
         """Nobody else may serve: take over at once after a restart."""
+        self.perform: Callable[[SimHost, Duty], None] | None = None
+        """Who carries out duties; without anybody they are done at once, with nothing to say."""
         self.lost_races = 0
         self._clock = (0, 0, 1.0)
         self._stopped = False
@@ -123,6 +127,13 @@ class SimHost:
 
     def serves(self) -> bool:
         return self.alive and self.host is not None and self.host.phase is Phase.SERVING
+
+    def report_done(self, duty: Duty, result: dict[str, Any] | None) -> None:
+        """Whoever carried a duty out reports to the process that is there now, if there is one."""
+        if self._stopped:
+            self._held.append((self.report_done, (duty, result)))
+            return
+        self._handle(shell.DutyFinished(duty.entry, duty.index, result))
 
     # -- in ---------------------------------------------------------------------------------------------------------
 
@@ -221,7 +232,10 @@ class SimHost:
             case shell.Save(snapshot=snapshot):
                 self.network.send(self.name, STORE, KeepSnapshot(snapshot))
             case shell.Perform(duty=duty):
-                self.world.after(MS, self._handle, shell.DutyFinished(duty.entry, duty.index))
+                if self.perform is None:
+                    self.world.after(MS, self.report_done, duty, None)
+                else:
+                    self.perform(self, duty)
             case shell.Stop(code=code, why=why):
                 self.checkers.host_stopped(self.name, code, why)
             case shell.Explained():

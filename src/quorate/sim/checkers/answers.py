@@ -9,7 +9,7 @@ from __future__ import annotations
 from quorate.core.errors import Refusal
 from quorate.core.members import Accepted, Cause
 from quorate.sim.checkers.base import Checker, Ending
-from quorate.sim.checkers.history import read
+from quorate.sim.checkers.journal import read
 
 NO_DECISION = frozenset(
     {"sequence_gap", "answer_forgotten", "superseded", "unknown_member", "overloaded", "not_serving"}

@@ -6,7 +6,7 @@ from quorate.core.errors import Refusal
 from quorate.core.journal import CommandRefused
 from quorate.core.members import Accepted, Cause
 from quorate.sim.checkers.base import Checker, Ending
-from quorate.sim.checkers.history import read
+from quorate.sim.checkers.journal import read
 
 
 class Durability(Checker):

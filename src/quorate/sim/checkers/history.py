@@ -1,4 +1,4 @@
-"""The journal as a plain list, and a deliberately simple model of a fleet walked along it.
+"""A deliberately simple model of a fleet, walked along the journal.
 
 No code of the machine is used: events are decoded, nothing else. What the model says of who was there is worked out
 from the events' meaning alone, so that a mistake in the tables cannot hide itself.
@@ -6,10 +6,8 @@ from the events' meaning alone, so that a mistake in the tables cannot hide itse
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any, NamedTuple
 
-from quorate.core.cluster import KIND
 from quorate.core.cluster.events import (
     RunRolledBack,
     WorkerCheckpointing,
@@ -21,27 +19,14 @@ from quorate.core.cluster.events import (
     WorkerRegistered,
     WorkerTraining,
 )
-from quorate.core.journal import decode_entry, recorded_decoder
-from quorate.core.members import Cause
+from quorate.sim.checkers.journal import read
 
-_decoder = recorded_decoder(KIND.events)
-
-
-class Happened(NamedTuple):
-    entry: int
-    cause: Cause | None
-    event: Any
+__all__ = ["Fleet", "Life", "read"]
 
 
 class Life(NamedTuple):
     member: str
     incarnation: int
-
-
-def read(journal: list[bytes], run: str) -> Iterator[Happened]:
-    for n, payload in enumerate(journal, start=1):
-        for cause, event in _decoder.decode(decode_entry(payload, run, n).events):
-            yield Happened(n, cause, event)
 
 
 class Fleet:

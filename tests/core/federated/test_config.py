@@ -1,0 +1,64 @@
+"""Settings: what cannot work is said before a run begins, all of it at once."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from tests.core.scribe import created
+
+from quorate.core.errors import ConfigErrors
+from quorate.core.federated.config import Config, check_config
+from quorate.core.kinds import KINDS
+from quorate.core.run import Run
+
+
+def problems(config: dict[str, Any]) -> str:
+    with pytest.raises(ConfigErrors) as raised:
+        Run.create(KINDS, created("federated", config))
+    return str(raised.value)
+
+
+def test_the_defaults_are_sound() -> None:
+    check_config(Config())
+    assert (Config().heartbeat_interval_s, Config().heartbeat_timeout_s) == (5.0, 15.0)
+
+
+@pytest.mark.parametrize(
+    ("config", "said"),
+    [
+        ({"heartbeat_interval_s": 8.0}, "heartbeat_timeout_s = 15.0: at least twice heartbeat_interval_s (8.0)"),
+        ({"clients": 5, "max_participants": 4}, "clients = 5: at most max_participants (4)"),
+        ({"per_round": 5, "max_participants": 4}, "per_round = 5: at most max_participants (4)"),
+        ({"over_select": 0.5}, "over_select = 0.5: 0, or set per_round"),
+        ({"count_min": 6, "per_round": 5}, "count_min = 6: at most per_round (5)"),
+        ({"count_min": 6, "max_participants": 5}, "count_min = 6: at most max_participants (5)"),
+        ({"count_min": 4, "count_max": 3, "per_round": 5}, "count_max = 3: at least count_min (4), or 0"),
+        ({"time_min_s": 5.0, "time_max_s": 4.0}, "time_min_s = 5.0: at most time_max_s (4.0)"),
+        ({"clients": 2, "aggregation": {"rule": "median"}}, "a round may close with 2"),
+        ({"clients": 9, "count_max": 2, "aggregation": {"rule": "median"}}, "a round may close with 2"),
+        ({"clients": 9, "count_min": 1, "aggregation": {"rule": "median"}}, "a round may close with 1"),
+    ],
+)
+def test_what_cannot_work_is_named_with_field_value_and_fix(config: dict[str, Any], said: str) -> None:
+    assert said in problems(config)
+
+
+@pytest.mark.parametrize(
+    "config",
+    [
+        {"clients": 0}, {"clients": 10_001}, {"rounds": 0}, {"epochs": 0}, {"per_round": -1}, {"over_select": -0.1},
+        {"time_max_s": 0}, {"standby_max_s": 0}, {"initial": "xyz"}, {"initial": "A" * 64}, {"evaluation": "no colon"},
+        {"evaluation": "module:"}, {"early_stop": {"patience": 0}}, {"early_stop": {"better": "more"}},
+        {"norm_bound": -1}, {"max_update_bytes": 0}, {"refused_max": 0}, {"seed": -1}, {"hyper": {"lr": [1]}},
+        {"hyper_steps": [{"round": 0}]}, {"aggregation": {"rule": "none"}}, {"unknown": 1},
+    ],
+)  # fmt: skip
+def test_what_is_no_such_setting_is_named(config: dict[str, Any]) -> None:
+    (field,) = config
+    assert field in problems(config)
+
+
+def test_everything_that_is_wrong_is_said_at_once() -> None:
+    said = problems({"clients": 5, "max_participants": 4, "time_min_s": 9.0, "time_max_s": 1.0, "over_select": 1.0})
+    assert [field in said for field in ("clients", "time_min_s", "over_select")] == [True] * 3
