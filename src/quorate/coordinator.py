@@ -16,18 +16,22 @@ import secrets
 import socket
 import threading
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
-from contextlib import asynccontextmanager, suppress
+from contextlib import ExitStack, asynccontextmanager, suppress
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any, Final, Protocol, TypeVar
+from urllib.parse import urlsplit
 
 import msgspec
 import uvloop
 
 from quorate.config import HostSettings, ServerConfig, Store, check_binding, load_config
+from quorate.config.objects_url import parse_objects
 from quorate.core.errors import ConfigError, Refusal, Refused
 from quorate.core.kinds import KINDS
 from quorate.doors.auth import ANYONE, Authority, Meter, check_proof, server_context
 from quorate.doors.calls import Calls
+from quorate.doors.federated import FederatedCalls
 from quorate.doors.service import Service
 from quorate.doors.tcp import TcpDoor
 from quorate.doors.tokens import SECRET_BYTES
@@ -36,6 +40,8 @@ from quorate.hosts.log import Log
 from quorate.hosts.recorder import Recorder, open_series
 from quorate.hosts.sampler import Sampler
 from quorate.hosts.server import Server
+from quorate.hosts.shelf import Shelf
+from quorate.hosts.workshop import Workshop
 from quorate.ports import Journal
 from quorate.stores import MemoryJournal, SqliteJournal
 from quorate.wire.messages import Replied
@@ -63,6 +69,7 @@ class Running:
         self.server = server
         self.service = service
         self.calls = Calls(service)
+        self.federated = FederatedCalls(service)
         self.url = ""
         """Of the TCP door, which the SDK uses."""
         self.addresses: dict[str, str] = {}
@@ -100,6 +107,7 @@ class Running:
             why = f"what is under way is not written within {self._drain_s:g} s (host.drain_s)"
             self.server.log.warn("drained in part", why=why)
         self.calls.close(refusal)
+        self.federated.close(refusal)
         doors, self.doors = self.doors, []
         await asyncio.gather(*(door.close(refusal) for door in doors))
         await self.server.close()
@@ -125,9 +133,14 @@ async def open_coordinator(config: ServerConfig, log: Log | None = None) -> Asyn
     where = None if config.store.kind == "memory" else Path(config.store.folder)
     service.series = await asyncio.to_thread(open_series, where, config.series, log)
     sampler = Sampler(server, server.metrics, Recorder(service.series, server.metrics, log), config.series)
+    stack = ExitStack()
+    where_objects, scratch = _place_objects(config.store, stack)
+    service.shelf = Shelf(where_objects)
+    workshop = Workshop(server, where_objects, scratch, config.workshop)
     try:
         await _open_doors(running, config)
         server.address = running.url
+        service.http = _reachable(running.addresses.get("http", ""), running.url)
         await server.start()
         sampler.start()
         for door in running.doors:
@@ -137,8 +150,11 @@ async def open_coordinator(config: ServerConfig, log: Log | None = None) -> Asyn
     finally:
         await running.give_up()
         await sampler.close()
+        await workshop.close()
         await server.close()
+        await service.shelf.close()
         service.series.close()
+        stack.close()
         journal.close()
 
 
@@ -155,6 +171,28 @@ def _open_store(store: Store) -> tuple[Journal, Authority]:
             raise
     folder = Path(store.folder)
     return MemoryJournal() if store.kind == "memory" else SqliteJournal(folder), Authority.open(folder)
+
+
+def _place_objects(store: Store, stack: ExitStack) -> tuple[str, Path]:
+    """The URL of the object store, and a folder for what is in the making. Objects of a server that forgets its runs
+    are forgotten too, but they are files: another process must see them. Nothing is made before it is needed."""
+    address = parse_objects(store.objects or str(Path(store.folder) / "objects"))
+    folder = Path(store.folder)
+    if address.kind == "memory" or (store.kind == "memory" and not store.objects):
+        folder = Path(stack.enter_context(TemporaryDirectory(prefix="quorate-objects-")))
+        address = parse_objects(str(folder / "objects"))
+    if address.kind == "file":
+        address = msgspec.structs.replace(address, folder=str(Path(address.folder).resolve()))
+    return str(address), folder / "workshop"
+
+
+def _reachable(http: str, url: str) -> str:
+    """The address of the HTTP door for members: where it listens on all addresses, by the name the server goes by."""
+    host = urlsplit(http).hostname if http else None
+    advertised = urlsplit(url).hostname
+    if host in ("0.0.0.0", "::") and advertised and advertised != host:  # noqa: S104 - compared, not bound
+        return f"{http.partition('://')[0]}://{_joined(advertised, urlsplit(http).port or 0)}"
+    return http
 
 
 def open_authority(store: Store) -> Authority:
@@ -181,7 +219,7 @@ async def _open_doors(running: Running, config: ServerConfig) -> None:
     if config.grpc.enabled:
         from quorate.doors.grpc import GrpcDoor
 
-        grpc = GrpcDoor(service, running.calls, config.limits, config.grpc, meter)
+        grpc = GrpcDoor(service, running.calls, config.limits, config.grpc, meter, running.federated)
         running.doors.append(grpc)
         service.server.metrics.watch("connections", "grpc", lambda: len(grpc.streams))
         place = await _wished(config.grpc.port, GRPC_PORT, lambda port: grpc.open(listen.host, port, tls))

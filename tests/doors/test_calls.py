@@ -15,7 +15,7 @@ from quorate.core.cluster.events import Arrive, Heartbeat, WorkerIdle, WorkerLef
 from quorate.core.errors import Refused
 from quorate.core.journal import RunCreated
 from quorate.core.members import signed_by_joiner
-from quorate.doors import calls as calls_module
+from quorate.doors import standin
 from quorate.doors.auth import ANYONE, Authority, Identity, MemberKey, Role
 from quorate.doors.calls import Calls, Registered
 from quorate.doors.service import Service
@@ -144,7 +144,7 @@ def test_a_roll_back_ends_the_wait_of_who_stands_there() -> None:
 
 
 def test_an_answer_that_a_host_forgot_is_asked_for_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(calls_module, "REPEAT_S", 0.02)
+    monkeypatch.setattr(standin, "REPEAT_S", 0.02)
 
     async def tell(calls: Calls) -> None:
         await ready(calls, "w1")
@@ -198,7 +198,7 @@ def test_with_tokens_a_join_proves_its_key_and_a_life_shows_its_token() -> None:
 
 
 def test_stand_ins_that_are_not_needed_any_more_go(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(calls_module, "MAX_STANDINS", 3)
+    monkeypatch.setattr(standin, "MAX_STANDINS", 3)
 
     async def tell(calls: Calls) -> None:
         for i in range(6):
@@ -222,13 +222,61 @@ def test_refusals_name_what_was_wrong() -> None:
 
 
 def test_a_run_that_does_not_answer_is_told_and_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(calls_module, "ANSWER_S", 0.05)
+    monkeypatch.setattr(standin, "ANSWER_S", 0.05)
 
     async def tell(calls: Calls) -> None:
         await ready(calls, "w1")
-        calls._service.server.receive = lambda *_: None  # type: ignore[method-assign]
-        assert await code(calls.beat(ANYONE, "", RUN, Heartbeat("w1", 1, 1))) == "outcome_unknown"
+        calls._service.server.append = lambda *_: None  # type: ignore[method-assign]
         assert await code(calls.command(ANYONE, "", RUN, 2, WorkerIdle("w1", 1))) == "outcome_unknown"
+        assert await code(calls.beat(ANYONE, "", RUN, Heartbeat("w1", 1, 1))) == "outcome_unknown"
         assert await code(calls.register(ANYONE, RUN, join("w2"), newest=True)) == "outcome_unknown"
+
+    story(tell)
+
+
+def test_a_heartbeat_is_answered_without_a_turn_of_the_run() -> None:
+    async def tell(calls: Calls) -> None:
+        await ready(calls, "w1")
+        with pytest.raises(StopIteration) as answered:
+            calls.beat(ANYONE, "", RUN, Heartbeat("w1", 1, 1)).send(None)
+        assert answered.value.value.seq == 1
+        with pytest.raises(Refused) as refused:
+            calls.beat(ANYONE, "", RUN, Heartbeat("w1", 2, 2)).send(None)
+        assert refused.value.code == "contradiction"
+        with pytest.raises(Refused, match=r"signal\.cpu"):
+            calls.beat(ANYONE, "", RUN, Heartbeat("w1", 1, 3, cpu=7.0)).send(None)
+
+    story(tell)
+
+
+def test_a_heartbeat_does_not_tell_of_an_order_that_is_not_written() -> None:
+    async def tell(calls: Calls) -> None:
+        await ready(calls, "w1")
+        service, held = calls._service, []
+        append = service.server.append
+        service.server.append = lambda *wish: held.append(wish)  # type: ignore[method-assign]
+        arguments = {"command": "pause", "member": "w1", "arguments": {}, "request": ""}
+        ordering = asyncio.ensure_future(service.ask(ANYONE, 1, "order", RUN, arguments))
+        while not held:
+            await asyncio.sleep(0)
+        beating = asyncio.ensure_future(calls.beat(ANYONE, "", RUN, Heartbeat("w1", 1, 1)))
+        for _ in range(5):
+            await asyncio.sleep(0)
+        assert not beating.done()
+        append(*held[0])
+        assert (await ordering).refusal is None
+        assert (await beating).command == "pause"
+
+    story(tell)
+
+
+def test_heartbeats_go_behind_what_came_before_them() -> None:
+    async def tell(calls: Calls) -> None:
+        await ready(calls, "w1")
+        leaving = asyncio.ensure_future(calls.command(ANYONE, "", RUN, 2, WorkerLeft("w1", 1, "done")))
+        while not calls._service.server.runs[RUN].inbox:
+            await asyncio.sleep(0)
+        assert await code(calls.beat(ANYONE, "", RUN, Heartbeat("w1", 1, 1))) == "member_gone"
+        await leaving
 
     story(tell)

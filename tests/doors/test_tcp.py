@@ -16,6 +16,7 @@ from quorate.core.errors import ConfigError, Refusal, Refused
 from quorate.core.members import Accepted, Cause
 from quorate.core.messages import Declined, Hello, Told, Welcome
 from quorate.doors.auth import Authority, Role
+from quorate.doors.tcp import TcpDoor
 from quorate.trust import MemberKey
 from quorate.wire.messages import Goodbye, Greet, Greeted
 
@@ -133,6 +134,17 @@ def test_a_client_that_never_reads_is_cut_off_and_harms_nobody(tmp_path: Path) -
                     deaf.beat("w1", seq)
                 pytest.fail("it was never cut off")
             assert isinstance(other.join("w2"), Accepted)
+
+
+def test_how_much_a_client_may_leave_unread_is_the_setting_and_not_the_loops_own(tmp_path: Path) -> None:
+    unsent_bytes = 3 * 1024 * 1024
+    limits = {"max_unsent_bytes": unsent_bytes}
+    with Coordinator(folder=tmp_path, store="memory", limits=limits) as running, Talk(running.url):
+        (door,) = running._open().doors
+        assert isinstance(door, TcpDoor)
+        (connection,) = door.connections
+        assert connection._transport is not None
+        assert connection._transport.get_write_buffer_limits()[1] == unsent_bytes
 
 
 def test_more_connections_than_allowed_are_refused_by_name(tmp_path: Path) -> None:

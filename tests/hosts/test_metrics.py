@@ -15,6 +15,7 @@ from prometheus_client.parser import text_string_to_metric_families as parse_tex
 
 from quorate.core.cluster.events import BarrierAborted, BarrierReleased, WorkerLost
 from quorate.core.errors import Refusal
+from quorate.core.journal import DutyDone
 from quorate.core.members import Accepted
 from quorate.hosts.metrics import AGE_S, COMMIT_S, OTHER, UNKEPT, WAIT_S, Metrics, Tally
 
@@ -48,6 +49,11 @@ def busy() -> Metrics:
     metrics.heard("demo", 7)
     metrics.aged("demo", [0.3, 4.0, 40.0, 400.0])
     metrics.counted("demo", {"Training": 3, "Failed": 1})
+    metrics.counted_participants("fed", {"Waiting": 2})
+    metrics.rounds_over("fed", [0.7, 4000.0])
+    metrics.recorded(
+        "fed", [DutyDone(4, 0, {"ok": True}), DutyDone(5, 0, {"ok": False}), DutyDone(6, 0, {"weights": ""})]
+    )
     metrics.phased({"serving": 2, "following": 1})
     metrics.unkept("no room", 5)
     metrics.watch("connections", "tcp", lambda: 4)
@@ -62,6 +68,8 @@ def test_everything_that_is_counted_is_told(accept: str) -> None:
     assert samples(metrics, "quorate_entries_total", accept) == {("demo",): 1}
     assert samples(metrics, "quorate_members_lost_total", accept) == {("demo",): 1}
     assert samples(metrics, "quorate_commands_total", accept) == {("accepted",): 1, ("wrong_state",): 1}
+    assert samples(metrics, "quorate_updates_total", accept) == {("admitted", "fed"): 1, ("refused", "fed"): 1}
+    assert samples(metrics, "quorate_participants", accept) == {("fed", "Waiting"): 2}
     assert samples(metrics, "quorate_barriers_total", accept) == {("released", "demo"): 1, ("aborted", "demo"): 1}
     assert samples(metrics, "quorate_workers", accept) == {("demo", "Training"): 3, ("demo", "Failed"): 1}
     assert samples(metrics, "quorate_runs", accept) == {("serving",): 2, ("following",): 1}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import io
 import threading
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -103,6 +104,38 @@ def test_many_runs_are_written_in_one_transaction() -> None:
         journal.gate.set()
         await until(lambda: all(len(friend.answers()) == 2 for friend in friends.values()))
         assert max(journal.together) >= 3
+        await server.close()
+
+    asyncio.run(story())
+
+
+@pytest.mark.parametrize("inline", [True, False])
+def test_whoever_waits_for_an_entry_is_told_before_it_is_counted_and_logged(inline: bool) -> None:
+    happened: list[str] = []
+
+    class Reader(Friend):
+        def flush(self) -> None:
+            happened.append("told")
+
+    def noted(what: str, work: Callable[..., None]) -> Callable[..., None]:
+        def call(*arguments: Any) -> None:
+            happened.append(what)
+            work(*arguments)
+
+        return call
+
+    async def story() -> None:
+        server = Server(MemoryJournal(), "h1", "here", inline=inline, log=Log("info", stream=io.StringIO()))
+        await server.start()
+        await created(server)
+        friend = Reader()
+        server.metrics.recorded = noted("counted", server.metrics.recorded)  # type: ignore[method-assign]
+        server.chronicle.committed = noted("logged", server.chronicle.committed)  # type: ignore[method-assign]
+        for _, message in Crew(2).join():
+            server.receive(server.runs[RUN], friend, message)
+        await until(lambda: "logged" in happened)
+        assert happened[:3] == ["told", "counted", "logged"]
+        assert len(friend.answers()) == 2
         await server.close()
 
     asyncio.run(story())

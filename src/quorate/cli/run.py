@@ -76,9 +76,14 @@ def create(
     with asking("run create", url, token, ca, timeout, json) as talk:
         shown = talk.ask("create", name, kind=kind, config=parse_settings(settings or []), label=label)
         address = plain(shown.get("address") or url)
-        join = f'quorate.connect("{address}", run="{plain(name)}")'
-        said = f"run {plain(name)} is there; workers join with {join}"
+        said = f"run {plain(name)} is there; {how_to_join(kind, address, plain(name))}"
         talk.answer(shown, lambda console: _say(console, said))
+
+
+def how_to_join(kind: str, address: str, name: str) -> str:
+    if kind == "federated":
+        return f'participants join with quorate.participate("{address}", run="{name}", ...)'
+    return f'workers join with quorate.connect("{address}", run="{name}")'
 
 
 @app.command("list")
@@ -133,6 +138,66 @@ def stop(
     with asking("run stop", url, token, ca, timeout, json) as talk:
         done = talk.ask("stop", run, reason=check_reason(reason))
         said = f"run {plain(run)} is stopped (entry {done['entry']})"
+        talk.answer(done, lambda console: _say(console, said))
+
+
+@app.command()
+def pause(
+    run: RunName,
+    reason: Reason,
+    url: Url = URL,
+    token: Token = "",
+    ca: Ca = None,
+    timeout: Timeout = TIMEOUT_S,
+    json: Json = False,
+) -> None:
+    """Pause a federated run: what is under way is finished, no round begins before it is resumed.
+
+    Examples:
+
+        quorate run pause hospital --reason "the test set is wrong"
+    """
+    with asking("run pause", url, token, ca, timeout, json) as talk:
+        done = talk.ask("pause", run, reason=check_reason(reason))
+        said = f"run {plain(run)} pauses (entry {done['entry']}); quorate run resume {plain(run)} lets it go on"
+        talk.answer(done, lambda console: _say(console, said))
+
+
+@app.command()
+def resume(
+    run: RunName, url: Url = URL, token: Token = "", ca: Ca = None, timeout: Timeout = TIMEOUT_S, json: Json = False
+) -> None:
+    """Let a paused run go on, where it was: what had failed is tried again.
+
+    Examples:
+
+        quorate run resume hospital
+    """
+    with asking("run resume", url, token, ca, timeout, json) as talk:
+        done = talk.ask("resume", run)
+        said = f"run {plain(run)} goes on (entry {done['entry']})"
+        talk.answer(done, lambda console: _say(console, said))
+
+
+@app.command()
+def readmit(
+    run: RunName,
+    participant: Annotated[str, typer.Option(help="Whom.")],
+    url: Url = URL,
+    token: Token = "",
+    ca: Ca = None,
+    timeout: Timeout = TIMEOUT_S,
+    json: Json = False,
+) -> None:
+    """Let a participant back into a federated run whose updates were refused too often. It has to join again.
+
+    Examples:
+
+        quorate run readmit hospital --participant clinic-3
+    """
+    with asking("run readmit", url, token, ca, timeout, json) as talk:
+        done = talk.ask("readmit", run, member=participant)
+        said = f"{plain(participant)} may join again (entry {done['entry']})"
         talk.answer(done, lambda console: _say(console, said))
 
 

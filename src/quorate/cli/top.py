@@ -34,6 +34,7 @@ from quorate.cli.asking import (
     said,
 )
 from quorate.cli.curves import METRIC, Curve, Curves, curve_table, number
+from quorate.cli.top_rounds import RoundsPage
 from quorate.core.errors import Refused
 from quorate.sdk.asking import ELSEWHERE, TIMEOUT_S
 from quorate.sdk.errors import Unreachable
@@ -154,7 +155,10 @@ def page(
     rates: dict[str, float] | None = None,
     trouble: str = "",
     curves: list[Curve] | None = None,
-) -> Page:
+) -> Page | RoundsPage:
+    """Each kind of run has its own."""
+    if shown.get("kind") == "federated":
+        return RoundsPage(shown, height, trouble)
     return Page(shown, height, rates or {}, trouble, curves or [])
 
 

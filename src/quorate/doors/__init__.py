@@ -2,5 +2,6 @@
 
 service   what can be asked of a server, defined once
 auth      who may ask: tokens, roles, keys, TLS, limits
+standin   members without a connection: calls for workers, federated for participants
 tcp       frames over TCP, for the Python SDK and everything hot
 """

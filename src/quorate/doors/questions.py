@@ -18,6 +18,7 @@ from msgspec import Meta, Raw
 from quorate.core.cluster.events import Command, RunRolledBack, RunStopped, WorkerOrdered
 from quorate.core.codec import builtins, digest, encode, malformed
 from quorate.core.errors import Refusal, Refused
+from quorate.core.federated.events import RunStopped as FederatedStopped
 from quorate.core.journal import RunCreated, decode_entry
 from quorate.core.machine import Event
 from quorate.core.members import OPERATOR_MARK, Accepted, Cause
@@ -176,21 +177,37 @@ def _same_wish(before: ServedRun, created: RunCreated) -> bool:
 
 async def stop(service: Service, identity: Identity, run: str, arguments: dict[str, Any]) -> dict[str, Any]:
     wish = wanted(arguments, Reasoned, "stop")
-    return await _command(service, identity, run, RunStopped(wish.reason), wish.request)
+    return await command(service, identity, run, _stopped(service.served(run), wish.reason), wish.request)
+
+
+def _stopped(served: ServedRun, reason: str) -> Event:
+    """Each kind has its own word for it."""
+    kind = "" if served.host.run is None else served.host.run.kind.name
+    return FederatedStopped(reason) if kind == "federated" else RunStopped(reason)
 
 
 async def roll_back(service: Service, identity: Identity, run: str, arguments: dict[str, Any]) -> dict[str, Any]:
     wish = wanted(arguments, Reasoned, "roll-back")
-    return await _command(service, identity, run, RunRolledBack(wish.reason), wish.request)
+    check_kind(service.served(run), "cluster")
+    return await command(service, identity, run, RunRolledBack(wish.reason), wish.request)
 
 
 async def order(service: Service, identity: Identity, run: str, arguments: dict[str, Any]) -> dict[str, Any]:
     wish = wanted(arguments, Order, "order")
+    check_kind(service.served(run), "cluster")
     event = WorkerOrdered(wish.member, wish.command, wish.arguments)
-    return await _command(service, identity, run, event, wish.request)
+    return await command(service, identity, run, event, wish.request)
 
 
-async def _command(service: Service, identity: Identity, run: str, event: Event, request: str) -> dict[str, Any]:
+def check_kind(served: ServedRun, kind: str) -> None:
+    """Raises Refused if the run is of another one. A run whose journal is being read is nobody's yet."""
+    folded = served.host.run
+    if folded is not None and folded.kind.name != kind:
+        why = f"run {served.name} is of the kind {folded.kind.name}, and this is for runs of the kind {kind}"
+        raise Refused(Refusal("contradiction", why, f"name a run of the kind {kind}"))
+
+
+async def command(service: Service, identity: Identity, run: str, event: Event, request: str) -> dict[str, Any]:
     served = service.served(run)
     if (stopped := served.host.stopped) is not None:
         why = f"this host has stopped serving the run: {stopped.why}"

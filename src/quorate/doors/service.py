@@ -8,21 +8,25 @@ Questions of people and tools (``ask``) are answered with plain values or a refu
 from __future__ import annotations
 
 import time
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
 
 import msgspec
 
 from quorate.core.errors import ConfigError, ConfigErrors, QuorateError, Refusal, Refused
 from quorate.core.members import CHALLENGE_BYTES, OPERATOR_MARK, Accepted, signed_by_joiner
-from quorate.core.messages import Answered, Call, Declined, Hello, Sign, ToMember
+from quorate.core.messages import Answered, Call, Declined, Hello, Sign, Told, ToMember
 from quorate.doors.auth import ANYONE, NOBODY, Action, Authority, Identity, check_proof
 from quorate.doors.questions import QUESTIONS, Operator
+from quorate.doors.questions_federated import FEDERATED_QUESTIONS, where_weights
 from quorate.doors.questions_series import SERIES_QUESTIONS
 from quorate.doors.tokens import is_session_token
 from quorate.hosts.server import ServedRun, Server
+from quorate.hosts.shelf import Shelf
 from quorate.ports import Series
 from quorate.stores import MemorySeries
 from quorate.wire.messages import Granted, Replied
+
+TABLES: Final = (QUESTIONS, SERIES_QUESTIONS, FEDERATED_QUESTIONS)
 
 
 class Guest(Protocol):
@@ -48,6 +52,10 @@ class Service:
         self.draining = False
         self.series: Series = MemorySeries()
         """How numbers went. Whoever makes the service puts the real one here."""
+        self.shelf: Shelf | None = None
+        """Where weights are, if this server knows."""
+        self.http = ""
+        """The address of the HTTP door, if there is one."""
         self.operator = Operator(server)
 
     # -- members ----------------------------------------------------------------------------------------------------
@@ -73,10 +81,21 @@ class Service:
     def sign(self, guest: Guest, sign: Sign) -> None:
         run = self.server.runs.get(sign.run)
         if run is None or (self.tokens and (sign.run, sign.member) not in guest.entered):
-            refusal = self._no_run(sign.run) if run is None else _not_entered(sign.member)
-            self._say(guest, Declined(sign.member, 0, "signal", refusal))
+            self._say(guest, self._not_taken(run, sign))
             return
         self.server.receive(run, guest, sign)
+
+    def hear(self, guest: Guest, sign: Sign) -> Declined | Told | None:
+        """As ``sign``, for a heartbeat of somebody who can take its answer at once; None: it has to be given with
+        ``sign``, and wait its turn."""
+        run = self.server.runs.get(sign.run)
+        if run is None or (self.tokens and (sign.run, sign.member) not in guest.entered):
+            return self._not_taken(run, sign)
+        return run.hear(guest, sign)
+
+    def _not_taken(self, run: ServedRun | None, sign: Sign) -> Declined:
+        refusal = self._no_run(sign.run) if run is None else _not_entered(sign.member)
+        return Declined(sign.member, 0, "signal", refusal)
 
     def answered(self, guest: Guest, run: str, message: Answered) -> None:
         """A door calls this for each answer it sends: an accepted join lets the member speak, and earns its token."""
@@ -160,10 +179,10 @@ class Service:
         return self.authority.check_token(token, time.time())
 
     async def ask(self, identity: Identity, number: int, what: str, run: str, arguments: dict[str, Any]) -> Replied:
-        known = QUESTIONS.get(what) or SERIES_QUESTIONS.get(what)
+        known = next((table[what] for table in TABLES if what in table), None)
         try:
             if known is None:
-                can_be_asked = f"ask one of: {', '.join(sorted(QUESTIONS | SERIES_QUESTIONS))}"
+                can_be_asked = f"ask one of: {', '.join(sorted(name for table in TABLES for name in table))}"
                 raise Refused(Refusal("malformed", f"{what!r} cannot be asked", can_be_asked))
             if identity is NOBODY:
                 raise Refused(Refusal("bad_token", "nobody knows who asks", "ask with a token that names a role"))
@@ -180,6 +199,10 @@ class Service:
             return Replied(number, None, Refusal("config", f"{error.field} = {error.value!r}", error.fix))
         except QuorateError as error:
             return Replied(number, None, Refusal(error.code, str(error), "see the server's log"))
+
+    async def where_weights(self, run: str) -> dict[str, str]:
+        """Where the weights of a run are: what a participant is told with its assignment."""
+        return await where_weights(self, run)
 
     def served(self, run: str) -> ServedRun:
         found = self.server.runs.get(run)

@@ -14,6 +14,7 @@ from typing import Any, Final
 import msgspec
 
 from quorate.core.errors import Refusal
+from quorate.core.federated.events import RoundClosed
 from quorate.core.journal import CommandRefused, HostTook, decode_entry
 from quorate.core.machine import By, Event, Explanation
 from quorate.core.members import Cause
@@ -24,6 +25,8 @@ LONG_US: Final = 1_000_000
 """A younger wait is not worth a line: most are over before anybody could read it."""
 MAX_WHY: Final = 500
 """Characters of a reason. With a thousand silent workers it would fill a screen."""
+ROUTINE: Final = (RoundClosed,)
+"""Has a reason, and is how it should be."""
 _NUMBERS: Final = re.compile(r"\d+")
 
 
@@ -45,7 +48,7 @@ class Chronicle:
         facts: dict[str, Any] = {"run": run, **_facts(event), "entry": n}
         if isinstance(event, CommandRefused) and cause is not None:
             self._log.info(what, member=cause.member, seq=cause.seq, **facts)
-        elif event.by is By.HOST and hasattr(event, "reason"):
+        elif event.by is By.HOST and hasattr(event, "reason") and not isinstance(event, ROUTINE):
             self._log.warn(what, **facts)
         elif event.joins or event.by is By.OPERATOR or hasattr(event, "reason") or isinstance(event, HostTook):
             self._log.info(what, **facts)

@@ -16,6 +16,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from quorate.core.cluster.events import BarrierAborted, BarrierReleased, WorkerLost
 from quorate.core.errors import CATALOG, Refusal
+from quorate.core.federated.events import ParticipantLost
+from quorate.core.journal import DutyDone
 from quorate.core.machine import Event
 from quorate.core.members import Accepted
 from quorate.version import __version__
@@ -30,6 +32,25 @@ COMMIT_S: Final = (0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0
 """From a page cache to a disk in trouble."""
 WAIT_S: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0, 600.0)
 """Up to the default deadline of a barrier."""
+ROUND_S: Final = (
+    0.1,
+    0.5,
+    1.0,
+    2.5,
+    5.0,
+    10.0,
+    30.0,
+    60.0,
+    120.0,
+    300.0,
+    600.0,
+    1800.0,
+    3600.0,
+    7200.0,
+    21600.0,
+    86400.0,
+)
+"""From rounds with nothing to train to a day."""
 AGE_S: Final = (0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 7.5, 10.0, 15.0, 20.0, 25.0, 30.0, 60.0)
 """By the default settings a heartbeat is due after 5 s, and a worker given up after 30 s."""
 
@@ -93,10 +114,14 @@ class Metrics:
         self._lost: Counter[str] = Counter()
         self._released: Counter[str] = Counter()
         self._aborted: Counter[str] = Counter()
+        self._rounds: dict[str, Tally] = {}
+        self._admitted: Counter[str] = Counter()
+        self._refused: Counter[str] = Counter()
         self._outcomes: Counter[str] = Counter()
         self._unkept = dict.fromkeys(UNKEPT, 0)
         self._phases: dict[str, int] = {}
         self._workers: dict[str, dict[str, int]] = {}
+        self._participants: dict[str, dict[str, int]] = {}
         self._watched: dict[tuple[str, str], Callable[[], float]] = {}
         self._registry: CollectorRegistry | None = None
 
@@ -123,8 +148,11 @@ class Metrics:
                 waits.add_all([wait_us / 1e6 for wait_us in event.waits_us])
             elif isinstance(event, BarrierAborted):
                 self._aborted[self._label(run)] += 1
-            elif isinstance(event, WorkerLost):
+            elif isinstance(event, WorkerLost | ParticipantLost):
                 self._lost[self._label(run)] += 1
+            elif isinstance(event, DutyDone) and "ok" in (event.result or {}):
+                counted = self._admitted if (event.result or {})["ok"] else self._refused
+                counted[self._label(run)] += 1
 
     def answered(self, answer: Accepted | Refusal) -> None:
         """Somebody was told how its command ended."""
@@ -151,6 +179,19 @@ class Metrics:
         """How many workers are in each state."""
         self._workers[run] = workers
 
+    def counted_participants(self, run: str, participants: dict[str, int]) -> None:
+        """How many participants are in each state."""
+        self._participants[run] = participants
+
+    def rounds_over(self, run: str, seconds: list[float]) -> None:
+        """So many rounds of a federated run have become a model, and took so long each."""
+        if seconds:
+            label = self._label(run)
+            rounds = self._rounds.get(label)
+            if rounds is None:
+                rounds = self._rounds[label] = Tally(ROUND_S)
+            rounds.add_all(seconds)
+
     def phased(self, phases: dict[str, int]) -> None:
         """How many runs this server serves, follows and so on."""
         self._phases = phases
@@ -166,6 +207,7 @@ class Metrics:
     def gone(self, run: str) -> None:
         """This server has nothing to do with the run any more. What was counted stays counted."""
         self._workers.pop(run, None)
+        self._participants.pop(run, None)
         self._commits.pop(run, None)
 
     def watch(self, family: str, label: str, read: Callable[[], float]) -> None:
@@ -210,6 +252,8 @@ class Metrics:
         yield _histograms("quorate_barrier_wait_seconds", waits, self._waits)
         ages = "Age of the last heartbeat of each worker, looked at once a second."
         yield _histograms("quorate_heartbeat_age_seconds", ages, self._ages)
+        rounds = "From the beginning of a federated round until its model was made and evaluated."
+        yield _histograms("quorate_round_seconds", rounds, self._rounds)
 
     def _gauges(self) -> Iterator[Metric]:
         from prometheus_client.core import GaugeMetricFamily
@@ -222,9 +266,13 @@ class Metrics:
             runs.add_metric([phase], count)
         yield runs
         workers = GaugeMetricFamily("quorate_workers", "Workers in each state.", labels=["run", "state"])
-        for (run, state), count in sorted(self._worker_counts().items()):
+        for (run, state), count in sorted(self._by_state(self._workers).items()):
             workers.add_metric([run, state], count)
         yield workers
+        participants = GaugeMetricFamily("quorate_participants", "Participants in each state.", labels=["run", "state"])
+        for (run, state), count in sorted(self._by_state(self._participants).items()):
+            participants.add_metric([run, state], count)
+        yield participants
         connections = GaugeMetricFamily("quorate_connections", "Open connections and streams.", labels=["door"])
         queues = GaugeMetricFamily("quorate_queue_length", "What waits, in each queue.", labels=["queue"])
         for (family, label), read in sorted(self._watched.items()):
@@ -232,9 +280,9 @@ class Metrics:
         yield connections
         yield queues
 
-    def _worker_counts(self) -> Counter[tuple[str, str]]:
+    def _by_state(self, members: dict[str, dict[str, int]]) -> Counter[tuple[str, str]]:
         counts: Counter[tuple[str, str]] = Counter()
-        for run, states in self._workers.items():
+        for run, states in members.items():
             for state, count in states.items():
                 counts[self._label(run), state] += count
         return counts
@@ -265,6 +313,13 @@ class Metrics:
             for run, count in sorted(counts.items()):
                 barriers.add_metric([run, outcome], count)
         yield barriers
+        updates = CounterMetricFamily(
+            "quorate_updates", "Updates of participants that were looked at.", labels=["run", "outcome"]
+        )
+        for outcome, counts in (("admitted", self._admitted), ("refused", self._refused)):
+            for run, count in sorted(counts.items()):
+                updates.add_metric([run, outcome], count)
+        yield updates
         unkept = CounterMetricFamily(
             "quorate_points_not_kept", "Points of history not kept, by reason.", labels=["why"]
         )

@@ -23,6 +23,7 @@ MAX_WAITING: Final = 100_000
 """Points. A minute of a large fleet: a disk that is so far behind does not catch up."""
 TIDY_S: Final = 300.0
 DRIFT_S: Final = 30.0
+DAY_S: Final = 86_400.0
 MEMORY_SHARE: Final = 6
 """In memory everything is kept for a sixth of the time: a bucket takes 200 bytes there, and 75 on disk."""
 
@@ -66,6 +67,14 @@ class Recorder:
             self._leave_out("the disk is behind", f"{MAX_WAITING} points wait to be written", len(points))
         elif points:
             self._queue.put(points)
+
+    def highest(self, run: str, name: str) -> float | None:
+        """The largest number of this series, of those that are kept. Blocks; None if there is none, or nobody knows."""
+        try:
+            buckets = self._series.read(run, name, "", 0.0, time.time() + DAY_S, 10_000)
+        except (QuorateError, ValueError):
+            return None
+        return max((bucket.high for bucket in buckets), default=None)
 
     def waiting(self) -> int:
         return self._waiting

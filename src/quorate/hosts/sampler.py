@@ -14,10 +14,13 @@ from typing import Final
 from quorate.config.settings import SeriesSettings
 from quorate.core.cluster.collect import Collector
 from quorate.core.cluster.machine import Cluster
+from quorate.core.federated import Federated
+from quorate.core.federated.collect import Collector as RoundsCollector
 from quorate.core.host import Phase
 from quorate.hosts.fleet import FleetEye
 from quorate.hosts.metrics import Metrics
 from quorate.hosts.recorder import Recorder
+from quorate.hosts.rounds import ROUND, RoundsEye
 from quorate.hosts.server import ServedRun, Server, now_us
 
 TRIES: Final = 20
@@ -30,7 +33,7 @@ class Sampler:
         self._metrics = metrics
         self._recorder = recorder
         self._settings = settings
-        self._eyes: dict[str, FleetEye] = {}
+        self._eyes: dict[str, FleetEye | RoundsEye] = {}
         self._task: asyncio.Task[None] | None = None
         metrics.watch("queue", "history", lambda: float(recorder.waiting()))
 
@@ -60,24 +63,42 @@ class Sampler:
         for name in self._eyes.keys() - self._server.runs.keys():
             self._forget(name)
         for run in runs:
-            if run.host.phase is Phase.SERVING and await _at_rest(run):
+            if run.host.phase is Phase.SERVING and await self._eye(run) and await _at_rest(run):
                 self._look_at(run)
             elif run.host.phase in (Phase.FOLLOWING, Phase.STOPPED):
                 self._forget(run.name)
             await asyncio.sleep(0)
 
+    async def _eye(self, run: ServedRun) -> bool:
+        """Whether there is somebody to look at this run. Of rounds the history is asked which it has."""
+        if run.name in self._eyes:
+            return True
+        machine = None if run.host.run is None else run.host.run.machine
+        if isinstance(machine, Cluster):
+            self._eyes[run.name] = FleetEye(run.name, self._settings.workers_followed)
+        elif isinstance(machine, Federated):
+            known = await self._server.off_loop(lambda: self._recorder.highest(run.name, ROUND))
+            self._eyes[run.name] = RoundsEye(run.name, -1 if known is None else round(known))
+        return run.name in self._eyes
+
     def _look_at(self, run: ServedRun) -> None:
-        desk = run.host.desk
-        if desk is None or not isinstance(desk.run.machine, Cluster) or not isinstance(desk.collector, Collector):
+        desk, eye = run.host.desk, self._eyes[run.name]
+        if desk is None:
             return
-        eye = self._eyes.get(run.name)
-        if eye is None:
-            eye = self._eyes[run.name] = FleetEye(run.name, self._settings.workers_followed)
+        machine, collector = desk.run.machine, desk.collector
         commits = self._metrics.take_commits(run.name)
-        look = eye.look(desk.run.machine.fleet, desk.collector, commits, now_us(), time.time())
+        if isinstance(eye, FleetEye) and isinstance(machine, Cluster) and isinstance(collector, Collector):
+            look = eye.look(machine.fleet, collector, commits, now_us(), time.time())
+            self._metrics.counted(run.name, look.workers)
+        elif isinstance(eye, RoundsEye) and isinstance(machine, Federated) and isinstance(collector, RoundsCollector):
+            measured = eye.look(machine.task, collector, commits, desk.run.head.at_us, now_us(), time.time())
+            look = measured.look
+            self._metrics.counted_participants(run.name, look.workers)
+            self._metrics.rounds_over(run.name, [(over.done_us - over.began_us) / 1e6 for over in measured.over])
+        else:
+            return
         self._metrics.heard(run.name, look.heartbeats)
         self._metrics.aged(run.name, look.ages_s)
-        self._metrics.counted(run.name, look.workers)
         self._recorder.put(look.points)
         if eye.left_out:
             why = f"too many names of metrics; left out are {', '.join(sorted(eye.left_out)[:3])}: report fewer"

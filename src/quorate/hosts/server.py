@@ -25,8 +25,8 @@ from quorate.core.host import Host, Phase
 from quorate.core.journal import RunCreated
 from quorate.core.kinds import KINDS
 from quorate.core.limits import Limits
-from quorate.core.machine import Duty, Explanation
-from quorate.core.messages import Answered, ToHost, ToMember
+from quorate.core.machine import Duty, Event, Explanation
+from quorate.core.messages import Answered, Declined, Sign, ToHost, Told, ToMember
 from quorate.core.run import Kinds, Run
 from quorate.core.snapshot import Snapshot
 from quorate.hosts import carry
@@ -95,6 +95,14 @@ class ServedRun:
         if messages:
             self.do(self.host.receive(messages, now_us()))  # type: ignore[arg-type]
 
+    def hear(self, peer: Peer, sign: Sign) -> Declined | Told | None:
+        """A signal that is answered from what is known, such as a heartbeat, without a turn of its own. None: it has to
+        wait its turn, because others do or an entry is on its way, and nothing has happened."""
+        desk = self.host.desk
+        if desk is None or self.inbox or self.host.busy():
+            return None
+        return desk.hear(peer, sign, now_us())  # type: ignore[arg-type]
+
     async def explain(self) -> Shown:
         asked: asyncio.Future[Shown] = asyncio.get_running_loop().create_future()
         self._asked.append(asked)
@@ -112,23 +120,33 @@ class ServedRun:
         return (await self.explain())[0]
 
     def do(self, actions: list[shell.Action]) -> None:
-        if self.host.landed:
-            metrics, landed_events, self.host.landed = self.server.metrics, self.host.landed, []
-            metrics.committed(self.name, (now_us() - self._wish[1]) / 1e6)
-            metrics.recorded(self.name, landed_events)
-        landed = self._landed()
+        events = self.host.landed
+        took_us = now_us() - self._wish[1] if events else 0
+        payload = self._landed()
+        self.server.send_all(actions)
         for action in actions:
-            self._carry_out(action)
+            if type(action) is not shell.Send:
+                self._carry_out(action)
+        if events:
+            self.host.landed = []
+            self._tell_of(events, took_us)
         self._arm()
         run = self.host.run
         if run is None:
             return
-        if landed is not None:
-            self.server.chronicle.committed(run, landed)
+        if payload is not None:
+            self.server.chronicle.committed(run, payload)
         if run.head.n != self._told_n:
             self._told_n = run.head.n
             for told in self.server.on_entry:
                 told(self.name, run.head.n)
+
+    def _tell_of(self, events: list[Event], took_us: int) -> None:
+        """An entry is durable. Whoever waits for it is told first; counting and logging can wait."""
+        server = self.server
+        server.hand_out()
+        server.metrics.committed(self.name, took_us / 1e6)
+        server.metrics.recorded(self.name, events)
 
     def _landed(self) -> bytes | None:
         """The entry that was on its way, if it has just become part of the journal."""
@@ -142,8 +160,6 @@ class ServedRun:
     def _carry_out(self, action: shell.Action) -> None:
         server = self.server
         match action:
-            case shell.Send(peer=peer, message=message):
-                server.send(peer, message)
             case shell.Append():
                 if action.nonce != self._wish[0]:
                     self._wish = (action.nonce, now_us())
@@ -409,6 +425,20 @@ class Server:
         self._dirty[peer] = None
         self.flush_soon()
 
+    def send_all(self, actions: list[shell.Action]) -> None:
+        """As ``send``, for each that is a ``Send``: when a barrier opens there are as many as there are members."""
+        dirty = self._dirty
+        for action in actions:
+            if type(action) is shell.Send:
+                peer: Any = action.peer
+                message = action.message
+                if type(message) is Answered:
+                    self.metrics.answered(message.answer)
+                peer.send(message)
+                dirty[peer] = None
+        if dirty:
+            self.flush_soon()
+
     def append(self, run: ServedRun, wish: shell.Append) -> None:
         if self._inline:
             self._loop.call_soon(self._appended_inline, run, wish)
@@ -435,6 +465,10 @@ class Server:
         ready, self._ready = self._ready, {}
         for run in ready.values():
             run.drain_inbox()
+        self.hand_out()
+
+    def hand_out(self) -> None:
+        """Write what was said to peers since the last time."""
         dirty, self._dirty = self._dirty, {}
         for peer in dirty:
             peer.flush()

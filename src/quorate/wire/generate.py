@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Final
 
 PROTO: Final = "quorate/v1/coordinator.proto"
+FEDERATED: Final = "quorate/v1/federated.proto"
 ETCD: Final = "etcd/etcd.proto"
 """What we say to etcd: messages only, its methods are called by name."""
 PACKAGE: Final = "quorate.wire.pb"
@@ -28,7 +29,7 @@ def generate(proto: Path, out: Path, which: str = PROTO) -> list[str]:
         made = Path(name)
         arguments = [
             "protoc", f"-I{proto}", f"-I{resources.files('grpc_tools') / '_proto'}", f"--python_out={made}",
-            f"--pyi_out={made}", *([f"--grpc_python_out={made}"] if which == PROTO else []), which,
+            f"--pyi_out={made}", *([f"--grpc_python_out={made}"] if which != ETCD else []), which,
         ]  # fmt: skip
         if protoc.main(arguments) != 0:
             raise SystemExit(f"protoc does not take {proto / which}")
@@ -40,17 +41,18 @@ def generate(proto: Path, out: Path, which: str = PROTO) -> list[str]:
 
 
 def describe(proto: Path) -> bytes:
-    """The FileDescriptorSet of ``PROTO``, with what it imports."""
+    """The FileDescriptorSet of what we promise, with what that imports."""
     from grpc_tools import protoc
 
+    promised = [PROTO, *([FEDERATED] if (proto / FEDERATED).exists() else [])]
     with tempfile.TemporaryDirectory() as name:
         made = Path(name) / "described.binpb"
         arguments = [
             "protoc", f"-I{proto}", f"-I{resources.files('grpc_tools') / '_proto'}", f"--descriptor_set_out={made}",
-            "--include_imports", PROTO,
+            "--include_imports", *promised,
         ]  # fmt: skip
         if protoc.main(arguments) != 0:
-            raise SystemExit(f"protoc does not take {proto / PROTO}")
+            raise SystemExit(f"protoc does not take {', '.join(str(proto / one) for one in promised)}")
         return made.read_bytes()
 
 
@@ -60,7 +62,8 @@ def main(arguments: list[str]) -> int:
         "--release", metavar="VERSION", help="also record what this release promises, in proto/released"
     )
     wanted = parser.parse_args(arguments)
-    made = [name for which in (PROTO, ETCD) for name in generate(ROOT / "proto", Path(__file__).parent / "pb", which)]
+    out = Path(__file__).parent / "pb"
+    made = [name for which in (PROTO, FEDERATED, ETCD) for name in generate(ROOT / "proto", out, which)]
     sys.stdout.write(f"written: {', '.join(made)}\n")
     if wanted.release:
         record = ROOT / "proto" / "released" / f"{wanted.release}.binpb"

@@ -22,8 +22,8 @@ from tests.doors.grpc.conftest import opened
 from tests.doors.grpc.talk import PATIENCE_S, RUN, Talk, door, place
 from tests.e2e.command import until
 
-from quorate.bench import crowd
-from quorate.bench.grpc_door import Link
+from quorate.bench import crowd, grpc_door
+from quorate.bench.grpc_door import BODY, Link
 from quorate.config import Grpc
 from quorate.coordinator import Coordinator
 from quorate.core.errors import ConfigError
@@ -55,7 +55,8 @@ def example() -> Any:
 def test_any_method_can_be_called_by_what_the_server_itself_tells(talk: Talk) -> None:
     called = example()
     assert set(called.services(talk.channel)) == {
-        "quorate.v1.Coordinator", "grpc.health.v1.Health", "grpc.reflection.v1alpha.ServerReflection",
+        "quorate.v1.Coordinator", "quorate.v1.Federated", "grpc.health.v1.Health",
+        "grpc.reflection.v1alpha.ServerReflection",
     }  # fmt: skip
     method = "quorate.v1.Coordinator/CreateRun"
     shown = called.call(talk.channel, method, '{"run": "other", "config": {"barrier_min": 3}}')
@@ -176,6 +177,29 @@ def test_a_client_may_ping_as_often_as_the_settings_say(tmp_path: Path) -> None:
             patient.listen()
         assert patient.seen.count(PING) == 6
         assert GOAWAY not in patient.seen
+
+
+def test_no_ping_goes_along_with_what_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The library would measure the way with pings, and ask for an answer to nearly each message."""
+    sent: list[int] = []
+
+    def noted(kind: int, flags: int, stream: int, payload: bytes) -> bytes:
+        sent.append(kind)
+        return framed(kind, flags, stream, payload)
+
+    framed = grpc_door._frame
+    monkeypatch.setattr(grpc_door, "_frame", noted)
+    with opened(tmp_path) as running:
+        running.create(crowd.RUN)
+        with contextlib.closing(Link(port_of(running), 1)) as link:
+            link.socket.settimeout(PATIENCE_S)
+            link.join()
+            for _ in range(5):
+                grpc_door._stream(link)
+                while not link.hear()[0]:
+                    pass
+    assert BODY in sent
+    assert PING not in sent  # as answers to pings of the server
 
 
 def keepalive() -> list[tuple[str, int]]:

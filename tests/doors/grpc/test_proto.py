@@ -13,19 +13,25 @@ from tests.doors.grpc.breaking import breaks
 from quorate.core import messages
 from quorate.core.cluster import events, state, views
 from quorate.core.errors import CATALOG, Refusal
+from quorate.core.federated import events as rounds
+from quorate.doors.federated import Assignment
 from quorate.doors.grpc import translate
 from quorate.wire import pb
-from quorate.wire.generate import PROTO, describe, generate, main
+from quorate.wire.generate import FEDERATED, PROTO, describe, generate, main
 from quorate.wire.pb import coordinator_pb2 as pb2
+from quorate.wire.pb import federated_pb2 as rounds_pb2
 
 ROOT = Path(__file__).parents[3]
 TEXT = (ROOT / "proto" / PROTO).read_text(encoding="utf-8")
+ROUNDS = (ROOT / "proto" / FEDERATED).read_text(encoding="utf-8")
 RELEASED = sorted((ROOT / "proto" / "released").glob("*.binpb"))
 
 
-def test_the_generated_code_is_what_the_file_gives(tmp_path: Path) -> None:
-    names = generate(ROOT / "proto", tmp_path)
-    assert names == ["coordinator_pb2.py", "coordinator_pb2.pyi", "coordinator_pb2_grpc.py"]
+@pytest.mark.parametrize("which", [PROTO, FEDERATED])
+def test_the_generated_code_is_what_the_file_gives(which: str, tmp_path: Path) -> None:
+    names = generate(ROOT / "proto", tmp_path, which)
+    name = Path(which).stem
+    assert names == [f"{name}_pb2.py", f"{name}_pb2.pyi", f"{name}_pb2_grpc.py"]
     kept = Path(str(pb.__file__)).parent
     stale = [name for name in names if (tmp_path / name).read_bytes() != (kept / name).read_bytes()]
     assert stale == [], "run: python -m quorate.wire.generate"
@@ -94,7 +100,7 @@ def test_a_planted_break_is_found_and_named(tmp_path: Path, old: str, new: str, 
     changed = TEXT.replace(old, new, 1)
     changed = changed.replace(" BarrierMark>", " Mark>") if "Mark {" in new else changed
     changed = changed.replace("ReportedState state", "StateReported state") if "enum" in new else changed
-    found = breaks(describe(ROOT / "proto"), describe(written(tmp_path, changed)))
+    found = breaks(describe(written(tmp_path / "old", TEXT)), describe(written(tmp_path / "new", changed)))
     assert any(named in one for one in found), found
 
 
@@ -111,7 +117,20 @@ def test_a_planted_break_is_found_and_named(tmp_path: Path, old: str, new: str, 
 )
 def test_what_breaks_nobody_is_left_alone(tmp_path: Path, old: str, new: str) -> None:
     assert old in TEXT
-    assert breaks(describe(ROOT / "proto"), describe(written(tmp_path, TEXT.replace(old, new, 1)))) == []
+    assert (
+        breaks(
+            describe(written(tmp_path / "old", TEXT)), describe(written(tmp_path / "new", TEXT.replace(old, new, 1)))
+        )
+        == []
+    )
+
+
+def test_what_participants_are_promised_is_looked_after_too(tmp_path: Path) -> None:
+    (written(tmp_path, TEXT) / FEDERATED).write_text(ROUNDS.replace("uint64 ticket = 5;", "uint64 token_number = 5;"))
+    found = breaks(describe(ROOT / "proto"), describe(tmp_path))
+    assert found == ["field quorate.v1.EndTrainingRoundRequest.ticket = 5: name was 'ticket', is 'token_number'"]
+    (tmp_path / FEDERATED).unlink()
+    assert "service quorate.v1.Federated is gone" in breaks(describe(ROOT / "proto"), describe(tmp_path))
 
 
 # -- in step with the core -----------------------------------------------------------------------------------------
@@ -183,4 +202,42 @@ def test_every_call_has_messages_of_its_own_and_says_what_it_is_for() -> None:
 
 
 def test_no_number_is_signed_where_it_counts_and_none_is_a_plain_int() -> None:
-    assert re.findall(r"^\s+(?:int32|fixed|sfixed|float)\b.*", TEXT, re.MULTILINE) == []
+    assert re.findall(r"^\s+(?:int32|fixed|sfixed|float)\b.*", TEXT + ROUNDS, re.MULTILINE) == []
+
+
+def test_every_call_of_a_participant_says_what_it_is_for() -> None:
+    """The heartbeat's messages have another name than those of a worker's."""
+    calls = re.findall(r"(.*)\n  rpc (\w+)\((\w+)\) returns \((\w+)\);", ROUNDS)
+    assert [name for _, name, *_ in calls] == [
+        "Rendezvous",
+        "Heartbeat",
+        "StartTrainingRound",
+        "EndTrainingRound",
+        "Leave",
+    ]
+    for above, name, asked, answered in calls:
+        assert above.strip().startswith("//"), name
+        assert (asked.removeprefix("Participant"), answered.removeprefix("Participant")) == (
+            f"{name}Request", f"{name}Response",
+        )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("struct", "message", "own"),
+    [
+        (rounds.ParticipantJoined, rounds_pb2.RendezvousRequest, {"member": "participant", "proof": "signature"}),
+        (
+            rounds.UpdateOffered,
+            rounds_pb2.EndTrainingRoundRequest,
+            {"member": "participant", "samples": "number_samples"},
+        ),
+        (rounds.Beat, rounds_pb2.ParticipantHeartbeatRequest, {"member": "participant"}),
+        (rounds.BeatSeen, rounds_pb2.ParticipantHeartbeatResponse, {}),
+        (rounds.ParticipantLeft, rounds_pb2.LeaveRequest, {"member": "participant"}),
+        (Assignment, rounds_pb2.StartTrainingRoundResponse, {}),
+    ],
+    ids=lambda value: getattr(value, "__name__", ""),
+)
+def test_every_field_of_a_participant_can_be_said(struct: Any, message: Any, own: dict[str, str]) -> None:
+    fields = {own.get(name, name) for name in struct.__struct_fields__}
+    assert fields - set(message.DESCRIPTOR.fields_by_name) == set()

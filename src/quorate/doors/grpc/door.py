@@ -24,14 +24,18 @@ from quorate.config import ConnectionLimits, Grpc, Tls
 from quorate.core.errors import ConfigError, QuorateError, Refusal, Refused
 from quorate.doors.auth import Meter, server_context
 from quorate.doors.calls import Calls
+from quorate.doors.federated import FederatedCalls
 from quorate.doors.grpc.errors import refuse
 from quorate.doors.grpc.health import Health
 from quorate.doors.grpc.members import Caller, MemberCalls
+from quorate.doors.grpc.participants import SERVICE as FEDERATED
+from quorate.doors.grpc.participants import ParticipantCalls
 from quorate.doors.grpc.people import PeoplesCalls
 from quorate.doors.grpc.session import LAST_WORDS_S, Context, Stream
 from quorate.doors.service import Service
 from quorate.hosts.server import now_us
 from quorate.wire.pb import coordinator_pb2 as pb
+from quorate.wire.pb import federated_pb2 as federated_pb
 
 SERVICE: Final = pb.DESCRIPTOR.services_by_name["Coordinator"].full_name
 PATROL_S: Final = 0.2
@@ -46,7 +50,13 @@ Work = Callable[[Caller, Any], Awaitable[Message]]
 
 class GrpcDoor:
     def __init__(
-        self, service: Service, calls: Calls, limits: ConnectionLimits, settings: Grpc, meter: Meter | None = None
+        self,
+        service: Service,
+        calls: Calls,
+        limits: ConnectionLimits,
+        settings: Grpc,
+        meter: Meter | None = None,
+        federated: FederatedCalls | None = None,
     ) -> None:
         """``meter``: shared with other doors, since limits are meant for all of them together."""
         self.service = service
@@ -57,7 +67,8 @@ class GrpcDoor:
         self.hushed = False
         self._members = MemberCalls(calls)
         self._people = PeoplesCalls(service)
-        self._health = Health(self._healthy, SERVICE)
+        self._participants = ParticipantCalls(service, federated or FederatedCalls(service))
+        self._health = Health(self._healthy, SERVICE, FEDERATED)
         self._server: grpc.aio.Server | None = None
         self._patrol: asyncio.Task[None] | None = None
         self._calls: set[asyncio.Task[Any]] = set()
@@ -70,9 +81,9 @@ class GrpcDoor:
         ConfigError."""
         _check_free(host, port)
         server = grpc.aio.server(options=self._options())
-        server.add_generic_rpc_handlers((self._handlers(),))
+        server.add_generic_rpc_handlers((self._handlers(), self._federated_handlers()))
         health_pb2_grpc.add_HealthServicer_to_server(self._health, server)
-        reflection.enable_server_reflection((SERVICE, HEALTH, reflection.SERVICE_NAME), server)
+        reflection.enable_server_reflection((SERVICE, FEDERATED, HEALTH, reflection.SERVICE_NAME), server)
         place = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
         credentials = None if tls is None else _credentials(tls)
         try:
@@ -126,9 +137,11 @@ class GrpcDoor:
                 stream.overdue(at_us)
 
     def _options(self) -> Sequence[tuple[str, Any]]:
+        """No probing for bandwidth: it is for long transfers, and costs a ping and its answer for nearly every call."""
         settings, limits = self.settings, self.limits
         return (
             ("grpc.so_reuseport", 0),
+            ("grpc.http2.bdp_probe", 0),
             ("grpc.max_receive_message_length", limits.max_frame_bytes),
             ("grpc.max_allowed_incoming_connections", limits.max_connections),
             ("grpc.server_handshake_timeout_ms", round(limits.greet_timeout_s * 1000)),
@@ -168,6 +181,21 @@ class GrpcDoor:
         handlers["Session"] = grpc.stream_stream_rpc_method_handler(self._session)
         return grpc.method_handlers_generic_handler(SERVICE, handlers)
 
+    def _federated_handlers(self) -> grpc.GenericRpcHandler[Any, Any]:
+        calls = self._participants
+        works: dict[str, tuple[type[Message], Work]] = {
+            "Rendezvous": (federated_pb.RendezvousRequest, calls.rendezvous),
+            "Heartbeat": (federated_pb.ParticipantHeartbeatRequest, calls.heartbeat),
+            "StartTrainingRound": (federated_pb.StartTrainingRoundRequest, calls.start),
+            "EndTrainingRound": (federated_pb.EndTrainingRoundRequest, calls.end),
+            "Leave": (federated_pb.LeaveRequest, calls.leave),
+        }
+        handlers = {
+            name: grpc.unary_unary_rpc_method_handler(self._unary(request, work))
+            for name, (request, work) in works.items()
+        }
+        return grpc.method_handlers_generic_handler(FEDERATED, handlers)
+
     def _unary(self, request: type[Message], work: Work) -> Callable[[bytes, Context], Awaitable[bytes]]:
         async def handle(raw: bytes, context: Context) -> bytes:
             outcome = await self._call(request, work, raw, context)
@@ -182,7 +210,7 @@ class GrpcDoor:
             said = request.FromString(raw)
         except DecodeError:
             why = f"{request.DESCRIPTOR.name}: these {len(raw)} bytes are not that"
-            return Refusal("malformed", why, "use code generated from coordinator.proto")
+            return Refusal("malformed", why, "use code generated from our .proto files")
         caller = self._caller(context, getattr(said, "token", ""))
         if isinstance(caller, Refusal):
             return caller

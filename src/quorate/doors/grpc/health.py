@@ -10,10 +10,10 @@ from grpc_health.v1._async import HealthServicer
 
 
 class Health(HealthServicer):  # type: ignore[misc]
-    def __init__(self, healthy: Callable[[], bool], service: str) -> None:
+    def __init__(self, healthy: Callable[[], bool], *services: str) -> None:
         super().__init__()
         self._healthy = healthy
-        self._services = ("", service)
+        self._services = ("", *services)
         self._told: bool | None = None
 
     async def look(self) -> None:

@@ -6,6 +6,7 @@ login      tokens and cookies
 places     one address with its methods
 reading    parameters and bodies
 routes     the table of all routes; people, members, health and pages hold their handlers
+weights    large files in and out, piece by piece
 streams    Server-Sent Events, from the entries that feed renders
 openapi    the same table as a document
 problems   every no

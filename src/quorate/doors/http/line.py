@@ -51,6 +51,8 @@ class Line(HttpToolsProtocol):
         self._stuck_us = 0
         self._unsent = 0
         self.on_lost: list[Callable[[], object]] = []
+        self.patient = False
+        """Something large comes in: whoever takes it reads more slowly where others would be sent away."""
 
     # -- life -------------------------------------------------------------------------------------------------------
 
@@ -101,7 +103,7 @@ class Line(HttpToolsProtocol):
             self._turn_away()
             return
         meter, at_us = self._door.meter, now_us()
-        refusal = meter.spend(self.counted_as, 1, len(chunk), at_us)
+        refusal = None if self.patient else meter.spend(self.counted_as, 1, len(chunk), at_us)
         if refusal is not None:
             wait_us = meter.wait_us(self.counted_as, 1, len(chunk), at_us)
             self.refuse(Trouble(refusal, retry_s=wait_us / 1e6))
@@ -114,6 +116,13 @@ class Line(HttpToolsProtocol):
             self.refuse(_head_too_large())
         elif self._begun > 1 and (refusal := meter.spend(self.counted_as, self._begun - 1, 0, at_us)) is not None:
             self.refuse(Trouble(refusal))
+
+    async def pay(self, size_bytes: int) -> None:
+        """Until these bytes are within the limits. Meanwhile nothing more is read."""
+        meter = self._door.meter
+        while meter.spend(self.counted_as, 0, size_bytes, now_us()) is not None and not self.lost():
+            self.since_us = now_us()
+            await asyncio.sleep(max(0.001, meter.wait_us(self.counted_as, 0, size_bytes, now_us()) / 1e6))
 
     def on_message_begin(self) -> None:
         super().on_message_begin()

@@ -13,7 +13,7 @@ from typing import Any, Final
 import msgspec
 
 from quorate.core.errors import CATALOG
-from quorate.doors.http import shapes
+from quorate.doors.http import shapes, shapes_rounds
 from quorate.doors.http.answers import Answer
 from quorate.doors.http.house import House
 from quorate.doors.http.problems import MEDIA, OWN, Problem, encode
@@ -31,10 +31,14 @@ PARAMETERS: Final[dict[str, tuple[Any, str]]] = {
     "member": (shapes.MemberId, "The worker's id"),
     "barrier": (shapes.BarrierName, "The barrier's name"),
     "code": (str, "The code of a problem"),
+    "digest": (shapes.Digest, "The blake3 of the weights, in hex"),
+    "round": (shapes.RoundNumber, "The round's number"),
+    "participant": (shapes.MemberId, "The participant's id; global for the model that the round began with"),
 }
 TAGS: Final = {
     "runs": "What there is, what it waits for, and orders",
     "events": "What happens, as it happens",
+    "weights": "What federated runs are about: uploaded and fetched in pieces of any size",
     "members": "How a worker lives through HTTP alone",
     "server": "The server itself",
 }
@@ -57,7 +61,8 @@ def _rendered() -> bytes:
 
 def document() -> dict[str, Any]:
     routes = (*ROUTES, OPENAPI)
-    types = [Problem, *(kind for route in routes for kind in (route.answer, route.body) if kind is not None)]
+    bodies = [kind for route in routes for kind in (route.body, *shapes.VARIANTS.get(route.body, {}).values())]
+    types = [Problem, *(kind for kind in (*(route.answer for route in routes), *bodies) if kind is not None)]
     used = dict.fromkeys(kind for kind in types if isinstance(kind, type) and issubclass(kind, msgspec.Struct))
     _, schemas = msgspec.json.schema_components(used, ref_template=REFERENCE)
     said = _words()
@@ -81,10 +86,10 @@ def document() -> dict[str, Any]:
 
 
 def _words() -> dict[tuple[str, str], str]:
-    """What is written below each field in ``shapes``, by class and field."""
-    tree = ast.parse(inspect.getsource(shapes))
+    """What is written below each field of the shapes, by class and field."""
+    trees = [ast.parse(inspect.getsource(module)) for module in (shapes, shapes_rounds)]
     found = {}
-    for struct in (node for node in tree.body if isinstance(node, ast.ClassDef)):
+    for struct in (node for tree in trees for node in tree.body if isinstance(node, ast.ClassDef)):
         for field, below in pairwise(struct.body):
             match field, below:
                 case ast.AnnAssign(target=ast.Name(id=name)), ast.Expr(value=ast.Constant(value=str(said))):
@@ -104,11 +109,19 @@ def _operation(route: Route) -> dict[str, Any]:
         required = any(field.required for field in msgspec.structs.fields(route.body))
         operation["requestBody"] = {
             "required": required,
-            "content": {"application/json": {"schema": _schema(route.body)}},
+            "content": {"application/json": {"schema": _body(route.body)}},
         }
+    if route.upload:
+        binary = {"type": "string", "format": "binary"}
+        operation["requestBody"] = {"required": True, "content": {"application/octet-stream": {"schema": binary}}}
     if route.who != "anybody":
         operation["security"] = [{"token": []}]
     return operation
+
+
+def _body(kind: Any) -> dict[str, Any]:
+    variants = shapes.VARIANTS.get(kind, {}).values()
+    return {"anyOf": [_schema(kind), *map(_schema, variants)]} if variants else _schema(kind)
 
 
 def _schema(kind: Any) -> dict[str, Any]:
@@ -158,6 +171,10 @@ def _in_headers(route: Route) -> list[dict[str, Any]]:
         schema = {"type": "string", "minLength": 1, "maxLength": MAX_KEY, "pattern": "^[!-~]+$"}
         found.append({"name": "Idempotency-Key", "in": "header", "required": False, "schema": schema,
                       "description": route.key})  # fmt: skip
+    if route.method == "PATCH":
+        for name, about in (("Upload-Offset", "Where the part begins"), ("Upload-Length", "How long the whole is")):
+            schema = {"type": "integer", "minimum": 0, "maximum": 2**40}
+            found.append({"name": name, "in": "header", "required": True, "schema": schema, "description": about})
     if route.media == "text/event-stream":
         found.append({"name": "Last-Event-ID", "in": "header", "required": False,
                       "schema": {"type": "string", "pattern": "^[0-9]{1,15}$"},

@@ -63,6 +63,14 @@ async def journal(house: House, asked: Asked) -> Answer:
     return say(shapes.Entries(entries, more, told["first"], told["last"]))
 
 
+async def history(house: House, asked: Asked) -> Answer:
+    page: shapes.Page = asked.query
+    after = from_cursor(page.cursor, tuple[int])[0] if page.cursor else -1
+    told = await house.ask(asked, "history", asked.params["run"], after=after, limit=page.limit)
+    more = None if told["next"] is None else to_cursor(told["next"])
+    return say(shapes.History(msgspec.convert(told["rounds"], list[shapes.Round]), more, told["of"]))
+
+
 async def series(house: House, asked: Asked) -> Answer:
     name, wish = asked.params["run"], asked.query
     if not wish.name:
@@ -88,6 +96,18 @@ async def create(house: House, asked: Asked) -> Answer:
 
 async def stop(house: House, asked: Asked) -> Answer:
     return await _done(house, asked, "stop", {"reason": asked.body.reason})
+
+
+async def pause(house: House, asked: Asked) -> Answer:
+    return await _done(house, asked, "pause", {"reason": asked.body.reason})
+
+
+async def resume(house: House, asked: Asked) -> Answer:
+    return await _done(house, asked, "resume", {})
+
+
+async def readmit(house: House, asked: Asked) -> Answer:
+    return await _done(house, asked, "readmit", {"member": asked.params["member"]})
 
 
 async def roll_back(house: House, asked: Asked) -> Answer:

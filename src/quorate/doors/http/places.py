@@ -43,7 +43,9 @@ class Place:
             asked.body = decode_body(content, asked.once(b"content-type"), route.body)
         if route.key:
             asked.request_key()
-        if route.handle is not None:
+        if route.stream is not None:
+            await route.stream(house, asked, send)
+        elif route.handle is not None:
             scope["quorate.answer"] = await route.handle(house, asked)
         elif "run" in asked.params:
             await house.streams.one(asked, send)

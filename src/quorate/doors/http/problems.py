@@ -34,6 +34,7 @@ OWN: Final[dict[str, Own]] = {
     "wrong_media_type": Own(415, "the body is not JSON"),
     "wrong_host": Own(421, "the request names a host that this server does not go by"),
     "foreign_origin": Own(403, "a page of another server must not change anything here"),
+    "no_such_range": Own(416, "the object ends before this range"),
     "too_slow": Own(408, "the request did not come in time"),
     "url_too_long": Own(414, "the address is too long"),
     "headers_too_large": Own(431, "the headers are too large"),

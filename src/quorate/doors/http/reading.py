@@ -19,6 +19,7 @@ from quorate.core.wanted import wanted
 from quorate.doors.auth import NOBODY, Identity
 from quorate.doors.http.line import Line
 from quorate.doors.http.problems import Fault, Trouble, trouble
+from quorate.doors.http.shapes import VARIANTS
 
 T = TypeVar("T")
 MAX_SHOWN: Final = 120
@@ -120,15 +121,18 @@ def _too_large(what: str, max_bytes: int) -> Trouble:
 
 
 def decode_body(content: bytes, media: str, shape: type[T]) -> T:
-    kind = media.partition(";")[0].strip().lower()
-    if content and kind != "application/json":
+    sent = media.partition(";")[0].strip().lower()
+    if content and sent != "application/json":
         why = f"Content-Type = {media[:MAX_SHOWN] or 'none'}"
         raise trouble("wrong_media_type", why, "send JSON with Content-Type: application/json")
     try:
         plain = _plain.decode(content or b"{}")
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise trouble("malformed", f"the body is not JSON: {str(error)[:MAX_SHOWN]}", "send one JSON object") from None
-    return convert(plain, shape, "field")
+    kind = plain.get("kind") if isinstance(plain, dict) else None
+    variant: Any = VARIANTS.get(shape, {}).get(kind) if isinstance(kind, str) else None
+    chosen: type[T] = variant or shape
+    return convert(plain, chosen, "field")
 
 
 def _number(text: str) -> float | int:

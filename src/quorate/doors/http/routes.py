@@ -7,19 +7,28 @@ from collections.abc import Awaitable, Callable
 from typing import Any, Final, Literal
 
 import msgspec
+from starlette.types import Send
 
-from quorate.doors.http import health, members, pages, people, shapes
+from quorate.doors.http import health, members, pages, people, shapes, weights
 from quorate.doors.http.answers import Answer
 from quorate.doors.http.house import House
 from quorate.doors.http.reading import Asked
 
 Handle = Callable[[House, Asked], Awaitable[Answer]]
+Stream = Callable[[House, Asked, Send], Awaitable[None]]
 Who = Literal["anybody", "role", "member"]
 """anybody: no token. role: a token that names a role. member: that, or the session token of the member."""
 
 COMMAND: Final = ("malformed", "unknown_run", "run_closed", "overloaded", "draining", "not_serving")
 KEYED: Final = (*COMMAND, "contradiction")
-MEMBER: Final = (*COMMAND, "superseded", "member_gone", "sequence_gap", "answer_forgotten", "wrong_state")
+MEMBER: Final = (*KEYED, "superseded", "member_gone", "sequence_gap", "answer_forgotten", "wrong_state")
+
+OCTETS: Final = "application/octet-stream"
+OBJECTS: Final = ("unknown_run", "contradiction", "object_missing", "no_such_range", "objects_unreachable")
+UPLOADS: Final = (
+    "unknown_run", "contradiction", "object_too_large", "digest_mismatch", "too_slow", "foreign_origin",
+    "objects_unreachable", "objects_full",
+)  # fmt: skip
 
 ONCE: Final = "The same wish again gets the same answer, across restarts; another wish under it is a contradiction"
 JOIN: Final = (
@@ -48,6 +57,10 @@ class Route(msgspec.Struct, frozen=True):
     tag: str = "runs"
     key: str = ""
     """What an Idempotency-Key does here. Every POST takes one, and says it."""
+    stream: Stream | None = None
+    """Answers by itself, piece by piece."""
+    upload: bool = False
+    """The body is read by whoever handles it, piece by piece."""
 
 
 ROUTES: Final = (
@@ -71,6 +84,24 @@ ROUTES: Final = (
           shapes.Entries, query=shapes.Page, wrong=("unknown_run", "entries_gone")),
     Route("GET", "/api/runs/{run}/series", "series", "How numbers went: which there are, or one of them",
           people.series, shapes.SeriesShown, query=shapes.Selection, wrong=("unknown_run",)),
+    Route("GET", "/api/runs/{run}/history", "history", "Rounds of a federated run that are over", people.history,
+          shapes.History, query=shapes.Page, wrong=("unknown_run", "contradiction")),
+    Route("POST", "/api/runs/{run}/pause", "pause", "Pause a federated run", people.pause, shapes.Done,
+          body=shapes.Reasoned, wrong=KEYED, key=ONCE),
+    Route("POST", "/api/runs/{run}/resume", "resume", "Let a paused run go on", people.resume, shapes.Done,
+          body=shapes.Nothing, wrong=KEYED, key=ONCE),
+    Route("POST", "/api/runs/{run}/participants/{member}/readmit", "readmit", "Let a quarantined participant back in",
+          people.readmit, shapes.Done, body=shapes.Nothing, wrong=(*KEYED, "unknown_member"), key=ONCE),
+    Route("GET", "/api/runs/{run}/weights/{digest}", "weights", "Weights by their digest; ranges are understood", None,
+          stream=weights.get, media=OCTETS, wrong=OBJECTS, tag="weights"),
+    Route("PUT", "/api/runs/{run}/weights/{digest}", "put-weights", "Upload weights; 200 if they were there",
+          weights.put, status=201, upload=True, wrong=UPLOADS, tag="weights"),
+    Route("PATCH", "/api/runs/{run}/weights/{digest}", "append-weights",
+          "Upload a part, from Upload-Offset on; 204 until Upload-Length is reached", weights.patch, status=201,
+          upload=True, wrong=(*UPLOADS, "upload_offset"), tag="weights"),
+    Route("GET", "/api/runs/{run}/weights/{round}/{participant}", "named-weights",
+          "The model that a round began with (global), or what a participant sent back", None, stream=weights.get_named,
+          media=OCTETS, wrong=OBJECTS, tag="weights"),
     Route("GET", "/api/runs/{run}/events", "events", "Entries of one run as they come, as Server-Sent Events", None,
           query=shapes.Since, media="text/event-stream", wrong=("unknown_run", "too_fast"), tag="events"),
     Route("GET", "/api/events", "all-events", "Entries of all runs as they come, as Server-Sent Events", None,

@@ -15,6 +15,7 @@ from quorate.core.cluster.events import Arguments, BarrierName, Command, Metrics
 from quorate.core.journal import RunName
 from quorate.core.kinds import KINDS
 from quorate.core.members import Counter, MemberId
+from quorate.doors.http.shapes_rounds import History, OpenRound, Participant, Round
 
 # -- answers -------------------------------------------------------------------------------------------------------
 
@@ -112,6 +113,10 @@ class RunBrief(msgspec.Struct, frozen=True):
     taking_part: int = 0
     workers: int = 0
     barriers: int = 0
+    round: int | None = None
+    """Of a federated run: the round that is open or comes next; -1 while the initial weights are wanted."""
+    rounds: int | None = None
+    participants: int = 0
 
 
 class RunShown(msgspec.Struct, frozen=True):
@@ -133,6 +138,18 @@ class RunShown(msgspec.Struct, frozen=True):
     taking_part: int = 0
     workers: list[Worker] = []
     barriers: list[Barrier] = []
+    round: int | None = None
+    """Of a federated run, as all that follows."""
+    rounds: int | None = None
+    clients: int | None = None
+    """So many must be registered before a round begins."""
+    reason: str = ""
+    weights: str = ""
+    """Digest of the global model."""
+    open: OpenRound | None = None
+    participants: list[Participant] = []
+    history: list[Round] = []
+    """The newest rounds that are over; all of them under /history."""
 
 
 class Runs(msgspec.Struct, frozen=True):
@@ -272,6 +289,8 @@ class SeriesShown(msgspec.Struct, frozen=True):
 # -- requests ------------------------------------------------------------------------------------------------------
 
 Hex = Annotated[str, Meta(pattern=r"^([0-9a-f]{2})*$")]
+Digest = Annotated[str, Meta(pattern=r"^[0-9a-f]{64}$")]
+RoundNumber = Annotated[int, Meta(ge=0, le=2**31)]
 Reason = Annotated[str, Meta(max_length=256)]
 
 
@@ -284,6 +303,7 @@ def _wish(kind: str, config: type[msgspec.Struct]) -> type[msgspec.Struct]:
 
 
 ClusterConfig: Any = _wish("cluster", KINDS.newest("cluster").config)
+FederatedConfig: Any = _wish("federated", KINDS.newest("federated").config)
 
 
 class Creation(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -291,6 +311,17 @@ class Creation(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     kind: Literal["cluster"] = "cluster"
     config: ClusterConfig = msgspec.field(default_factory=ClusterConfig)
     label: Reason = ""
+
+
+class FederatedCreation(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    run: RunName
+    kind: Literal["federated"]
+    config: FederatedConfig = msgspec.field(default_factory=FederatedConfig)
+    label: Reason = ""
+
+
+VARIANTS: dict[type, dict[str, type[msgspec.Struct]]] = {Creation: {"federated": FederatedCreation}}
+"""Other shapes that a body may have instead, by its ``kind``: each kind has its own settings."""
 
 
 class Reasoned(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -414,4 +445,4 @@ class Selection(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     max_points: Annotated[int, Meta(ge=1, le=10_000)] = 500
 
 
-__all__ = ["BarrierName", "Counter", "MemberId", "RunName"]
+__all__ = ["BarrierName", "Counter", "History", "MemberId", "Round", "RunName"]

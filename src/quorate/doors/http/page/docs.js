@@ -123,8 +123,14 @@ function responses(doc, operation) {
   return make("table", {}, ...rows);
 }
 
-function example(doc, path, operation) {
-  const body = operation.requestBody && follow(doc, operation.requestBody.content["application/json"].schema);
+function jsonBody(operation) {
+  const json = operation.requestBody && operation.requestBody.content["application/json"];
+  return json ? json.schema : null;
+}
+
+function example(doc, path, method, operation) {
+  const schema = jsonBody(operation);
+  const body = schema && follow(doc, schema);
   const sample = {};
   for (const name of (body && body.required) || []) {
     const field = body.properties[name];
@@ -132,7 +138,8 @@ function example(doc, path, operation) {
   }
   const header = operation.security ? " \\\n  -H 'authorization: Bearer TOKEN'" : "";
   const json = body ? ` \\\n  -H 'content-type: application/json' -d '${JSON.stringify(sample)}'` : "";
-  return make("pre", {}, `curl ${location.origin}${path}${header}${json}`);
+  const file = operation.requestBody && !body ? ` \\\n  -X ${method.toUpperCase()} --data-binary @FILE` : "";
+  return make("pre", {}, `curl ${location.origin}${path}${header}${json}${file}`);
 }
 
 function route(doc, path, method, operation) {
@@ -148,13 +155,15 @@ function route(doc, path, method, operation) {
         make("td", {}, parameter.name), make("td", {}, parameter.in), make("td", {}, parameter.description),
         make("td", {}, limits(parameter.schema))))));
     }
-    if (operation.requestBody) {
-      inside.append(heading("Body"), fields(doc, operation.requestBody.content["application/json"].schema, true));
+    if (jsonBody(operation)) {
+      inside.append(heading("Body"), fields(doc, jsonBody(operation), true));
+    } else if (operation.requestBody) {
+      inside.append(heading("Body"), make("p", {}, Object.keys(operation.requestBody.content).join(", ")));
     }
     const content = Object.values(operation.responses)[0].content || {};
     const answer = Object.values(content)[0];
     if (answer && answer.schema.$ref) inside.append(heading(`Answer: ${kindOf(doc, answer.schema)}`), fields(doc, answer.schema, false));
-    inside.append(heading("Answers"), responses(doc, operation), heading("In a shell"), example(doc, path, operation));
+    inside.append(heading("Answers"), responses(doc, operation), heading("In a shell"), example(doc, path, method, operation));
   });
   return box;
 }

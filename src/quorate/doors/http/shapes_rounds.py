@@ -1,0 +1,80 @@
+"""What federated runs look like as JSON: participants, the round that is open, rounds that are over."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+
+class Participant(msgspec.Struct, frozen=True):
+    """Of a federated run."""
+
+    id: str
+    state: str
+    incarnation: int
+    seat: int
+    trained: int
+    """The newest round it has an admitted update in; -1 for none."""
+    updates: int = 0
+    refused: int = 0
+    losses: int = 0
+    reason: str = ""
+    labels: dict[str, str] = {}
+    silent_s: float | None = None
+    stuck_s: float = 0.0
+    progress: int | None = None
+    epoch: int | None = None
+    metrics: dict[str, float] = {}
+
+
+class OpenRound(msgspec.Struct, frozen=True):
+    number: int
+    """-1: the initial weights are wanted."""
+    attempt: int
+    """How often it was taken up."""
+    target: int
+    """How many updates it is meant to have."""
+    admitted: int
+    offered: int
+    training: int
+    away: list[str]
+    """Who has a place in it and is gone."""
+    assignments: dict[str, str]
+    """What became of each so far."""
+
+
+class Dropped(msgspec.Struct, frozen=True):
+    participant: str
+    why: str
+
+
+class Round(msgspec.Struct, frozen=True):
+    """A round that is over."""
+
+    round: int
+    attempts: int
+    because: str
+    """Why it closed."""
+    began_s: float
+    """In run time, as the others."""
+    closed_s: float
+    done_s: float
+    updates: int
+    samples: int
+    admitted: list[str]
+    dropped: list[Dropped]
+    metrics: dict[str, Any]
+    """The participants', weighted by samples."""
+    evaluation: dict[str, float]
+    weights: str
+    """Digest of the model that came out."""
+    size_bytes: int
+
+
+class History(msgspec.Struct, frozen=True):
+    rounds: list[Round]
+    """Oldest first."""
+    next: str | None
+    of: int
+    """How many there are in all."""

@@ -1,0 +1,276 @@
+"""Weights through this door: for participants that cannot reach the object store, for people, for scripts.
+
+They are streamed in both directions, a piece at a time, and never in memory as a whole. What comes in is kept under a
+name that nobody else knows until its digest is right; an upload in parts goes on where it was interrupted. Whoever
+sends faster than the limits allow is read more slowly instead of being sent away, and whoever needs long but moves is
+not too slow.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import secrets
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import suppress
+from functools import partial
+from typing import Any, Final, TypeVar
+
+from blake3 import blake3
+from starlette.types import Send
+
+from quorate.core.errors import ObjectMissing, ObjectTooLarge, Refusal, Refused
+from quorate.doors.auth import Action
+from quorate.doors.http.answers import Answer, matches
+from quorate.doors.http.house import House
+from quorate.doors.http.problems import Trouble, trouble
+from quorate.doors.http.reading import Asked
+from quorate.doors.questions_federated import federated
+from quorate.hosts.keys import GLOBAL, Keys, prefix_of
+from quorate.hosts.server import now_us
+from quorate.ports import Objects
+
+T = TypeVar("T")
+MEDIA: Final = b"application/octet-stream"
+PIECE_BYTES: Final = 1024 * 1024
+"""What is gathered before it is written."""
+SENT_BYTES: Final = 256 * 1024
+"""What is handed to a connection at once: far below what may wait for a slow reader."""
+MAX_AT_ONCE: Final = 64
+"""Transfers; the next wait for their turn."""
+_DIGEST: Final = re.compile(r"[0-9a-f]{64}")
+_RANGE: Final = re.compile(r"bytes=(\d{0,18})-(\d{0,18})")
+_NUMBER: Final = re.compile(r"\d{1,18}")
+
+_turns: Final = asyncio.Semaphore(MAX_AT_ONCE)
+
+
+# -- out -------------------------------------------------------------------------------------------------------------
+
+
+async def get(house: House, asked: Asked, send: Send) -> None:
+    run, digest = asked.params["run"], _digest(asked)
+    keys, _ = _place(house, asked, run, Action.LOOK)
+    key = keys.blob(digest)
+    tag = b'"%b"' % digest.encode()
+    if matches(asked.headers.get(b"if-none-match", b""), tag):
+        asked.scope["quorate.answer"] = Answer(b"", 304, headers=((b"etag", tag),), tagged=False)
+        return
+    size_bytes = await _do(house, lambda objects: objects.head(key))
+    if size_bytes is None:
+        there = await _do(house, lambda objects: objects.offset(_upload(asked, run, digest)))
+        if there is not None and asked.method == "HEAD":
+            headers = ((b"upload-offset", b"%d" % there),)
+            asked.scope["quorate.answer"] = Answer(b"", 204, headers=headers, tagged=False)
+            return
+        raise trouble("object_missing", f"there are no weights {digest} in run {run}", "upload them, or look again")
+    await _send(house, asked, send, key, size_bytes, tag)
+
+
+async def get_named(house: House, asked: Asked, send: Send) -> None:
+    """The global weights of a round, or what a participant sent back in it."""
+    run, number, name = asked.params["run"], asked.params["round"], asked.params["participant"]
+    keys, _ = _place(house, asked, run, Action.LOOK)
+    if not _NUMBER.fullmatch(number) or not name or len(name) > 64:
+        raise trouble("malformed", f"round = {number[:40]}, participant = {name[:80]}", "a number, and global or an id")
+    key = keys.model(int(number)) if name == GLOBAL else keys.update(int(number), name)
+    size_bytes = await _do(house, lambda objects: objects.head(key))
+    if size_bytes is None:
+        why = f"there is nothing of {name} in round {number} of run {run}"
+        raise trouble("object_missing", why, "see /api/runs/{run}/history for what there is")
+    await _send(house, asked, send, key, size_bytes, b"")
+
+
+async def _send(house: House, asked: Asked, send: Send, key: str, size_bytes: int, tag: bytes) -> None:
+    first, last = _range(asked, size_bytes, tag)
+    partly = (first, last) != (0, size_bytes - 1) and size_bytes > 0
+    headers = house.gate.headers(Answer(b"", media=MEDIA), asked.scope["quorate.origin"])
+    headers += [(b"content-type", MEDIA), (b"accept-ranges", b"bytes")]
+    headers.append((b"content-length", b"%d" % (last + 1 - first)))
+    if tag:
+        headers.append((b"etag", tag))
+    if partly:
+        headers.append((b"content-range", b"bytes %d-%d/%d" % (first, last, size_bytes)))
+    async with _turns:
+        pieces = None if asked.method == "HEAD" else await _do(house, lambda objects: objects.chunks(key, first))
+        await send({"type": "http.response.start", "status": 206 if partly else 200, "headers": headers})
+        try:
+            if pieces is not None:
+                await _pour(house, asked, send, pieces, last + 1 - first)
+        except Exception as error:
+            house.service.server.log.warn("weights could not be sent to the end", key=key, why=str(error))
+            asked.line.transport.abort()
+            return
+    await send({"type": "http.response.body", "body": b""})
+
+
+async def _pour(house: House, asked: Asked, send: Send, pieces: Iterator[bytes], left: int) -> None:
+    try:
+        while left > 0 and not asked.line.lost():
+            piece = await _do(house, lambda _objects: next(pieces, b""))
+            if not piece:
+                raise ObjectMissing("the rest of it")
+            piece = piece[:left]
+            left -= len(piece)
+            for start in range(0, len(piece), SENT_BYTES):
+                more = {"type": "http.response.body", "body": piece[start : start + SENT_BYTES], "more_body": True}
+                await send(more)
+    finally:
+        if (close := getattr(pieces, "close", None)) is not None:
+            await _do(house, lambda _objects: close())
+
+
+def _range(asked: Asked, size_bytes: int, tag: bytes) -> tuple[int, int]:
+    """First and last byte. One range is understood; whoever asks for several gets everything, as RFC 9110 allows."""
+    wanted = _RANGE.fullmatch(asked.header(b"range"))
+    condition = asked.headers.get(b"if-range", b"")
+    if wanted is None or not any(wanted.groups()) or (condition and condition != tag):
+        return 0, size_bytes - 1
+    begin, end = wanted.groups()
+    if not begin:
+        first, last = max(0, size_bytes - int(end)), size_bytes - 1
+    else:
+        first, last = int(begin), min(int(end) if end else size_bytes - 1, size_bytes - 1)
+    if first >= size_bytes or last < first:
+        why = f"Range = {asked.header(b'range')!r} of {size_bytes} bytes"
+        raise trouble(
+            "no_such_range", why, "ask for bytes that are there", (b"content-range", b"bytes */%d" % size_bytes)
+        )
+    return first, last
+
+
+# -- in --------------------------------------------------------------------------------------------------------------
+
+
+async def put(house: House, asked: Asked) -> Answer:
+    """All of it in one request."""
+    run, digest = asked.params["run"], _digest(asked)
+    keys, max_bytes = _place(house, asked, run, Action.JOIN)
+    key, name = keys.blob(digest), f"put-{secrets.token_hex(16)}"
+    _check_length(asked, key, 0, max_bytes)
+    async with _turns:
+        if await _do(house, lambda objects: objects.head(key)) is not None:
+            async for _ in _body(asked, key, 0, max_bytes):
+                pass
+            return Answer(b"", 200, tagged=False)
+        await _do(house, lambda objects: objects.begin(name))
+        try:
+            await _take(house, asked, name, key, 0, max_bytes)
+            made = await _do(house, lambda objects: objects.finish(name, key, digest))
+        except BaseException:
+            with suppress(Exception):
+                await _do(house, lambda objects: objects.abandon(name))
+            raise
+    return Answer(b"", 201 if made else 200, headers=_located(digest), tagged=False)
+
+
+async def patch(house: House, asked: Asked) -> Answer:
+    """A part of it: from Upload-Offset on. Complete when it is as long as Upload-Length says."""
+    run, digest = asked.params["run"], _digest(asked)
+    keys, max_bytes = _place(house, asked, run, Action.JOIN)
+    key, name = keys.blob(digest), _upload(asked, run, digest)
+    offset, length = _whole(asked, b"upload-offset"), _whole(asked, b"upload-length")
+    if length > max_bytes:
+        raise ObjectTooLarge(key, length, max_bytes)
+    _check_length(asked, key, offset, min(max_bytes, length))
+    async with _turns:
+        if offset == 0:
+            await _do(house, lambda objects: objects.begin(name))
+        there = await _take(house, asked, name, key, offset, min(max_bytes, length))
+        if there < length:
+            return Answer(b"", 204, headers=((b"upload-offset", b"%d" % there),), tagged=False)
+        made = await _do(house, lambda objects: objects.finish(name, key, digest))
+    return Answer(b"", 201 if made else 200, headers=_located(digest), tagged=False)
+
+
+async def _take(house: House, asked: Asked, name: str, key: str, offset: int, max_bytes: int) -> int:
+    """The body, added to the upload as it comes. Returns where the upload stands then."""
+    async for piece in _body(asked, key, offset, max_bytes):
+        offset = await _do(house, partial(_append, name=name, offset=offset, piece=piece))
+    return offset
+
+
+def _append(objects: Objects, name: str, offset: int, piece: bytes) -> int:
+    return objects.append(name, offset, piece)
+
+
+async def _body(asked: Asked, key: str, offset: int, max_bytes: int) -> AsyncIterator[bytes]:
+    """In pieces of a bearable size, and not faster than the limits allow."""
+    line, gathered, size_bytes = asked.line, bytearray(), offset
+    line.patient = True
+    try:
+        while True:
+            message = await asked.receive()
+            if message["type"] == "http.disconnect":
+                if gathered:
+                    yield bytes(gathered)
+                raise trouble(
+                    "too_slow", "the connection ended before the request did", "go on where it was interrupted"
+                )
+            chunk: bytes = message.get("body", b"")
+            size_bytes += len(chunk)
+            if size_bytes > max_bytes:
+                raise ObjectTooLarge(key, size_bytes, max_bytes)
+            gathered += chunk
+            line.since_us = now_us()
+            await line.pay(len(chunk))
+            more = message.get("more_body", False)
+            if len(gathered) >= PIECE_BYTES or (gathered and not more):
+                yield bytes(gathered)
+                gathered.clear()
+            if not more:
+                return
+    finally:
+        line.patient = False
+
+
+def _check_length(asked: Asked, key: str, offset: int, max_bytes: int) -> None:
+    length = asked.once(b"content-length")
+    if length.isdecimal() and offset + int(length) > max_bytes:
+        raise ObjectTooLarge(key, offset + int(length), max_bytes)
+
+
+def _whole(asked: Asked, name: bytes) -> int:
+    text = asked.once(name)
+    if not _NUMBER.fullmatch(text):
+        why = f"the header {name.decode()} = {text[:40]!r}"
+        raise trouble("malformed", why, "a whole number of bytes; both Upload-Offset and Upload-Length are needed")
+    return int(text)
+
+
+# -- both ------------------------------------------------------------------------------------------------------------
+
+
+def _digest(asked: Asked) -> str:
+    digest = asked.params["digest"]
+    if not _DIGEST.fullmatch(digest):
+        raise trouble("malformed", f"digest = {digest[:80]}", "64 lower hex digits, the blake3 of the whole file")
+    return digest
+
+
+def _place(house: House, asked: Asked, run: str, action: Action) -> tuple[Keys, int]:
+    """Where the run's weights are, and how large they may be. Raises Refused. Operators may bring initial ones."""
+    identity = asked.identity
+    refusal = identity.check(action, run)
+    if refusal is not None and (action is not Action.JOIN or identity.check(Action.OPERATE, run) is not None):
+        raise Trouble(refusal)
+    config = federated(house.service.served(run)).task.config
+    return Keys(prefix_of(run)), config.max_update_bytes
+
+
+def _upload(asked: Asked, run: str, digest: str) -> str:
+    """The name of an upload in parts. One's own: nobody else's parts get into it."""
+    mine = blake3(f"{asked.identity.id}/{run}".encode()).hexdigest()
+    return f"part-{digest[:32]}-{mine[:32]}"
+
+
+def _located(digest: str) -> tuple[tuple[bytes, bytes], ...]:
+    return ((b"etag", b'"%b"' % digest.encode()),)
+
+
+async def _do(house: House, work: Callable[[Objects], T]) -> T:
+    shelf = house.service.shelf
+    if shelf is None:
+        raise Refused(Refusal("not_serving", "this server keeps no weights", "ask the one that does"))
+    result: Any = await shelf.do(work)
+    return result  # type: ignore[no-any-return]
