@@ -2,7 +2,9 @@
 
 core/      the machines, the fold and the host's logic: pure
 ports/     what the outside must provide
-stores/    journals, pulses and mailboxes: in memory, in SQLite
+stores/    journals, pulses and mailboxes: in memory, in SQLite, in etcd, on a TCPStore
+objects/   weights and other large values: in a folder, in S3
+learn/     tensors in files, aggregation, small models to train
 wire/      what goes over a network: frames and messages
 trust/     keys, certificates, and the files that hold them
 hosts/     shells over the host's logic
@@ -10,12 +12,13 @@ doors/     how the world gets in
 sdk/       what a training script imports
 sim/       the world in a seeded event heap, with faults and checkers
 testing/   the suites every store must pass
+launch/    processes on this machine, for demonstrations and measurements
 bench/     what `quorate bench` measures
 cli/       the command line, one file per verb
 
-A training script needs no more than is here: ``quorate.connect``, ``quorate.ranks``, both also with ``_async``, and
-what they raise. Names are looked up when they are first used, because the core, the command line and the sidecar do not
-need them.
+A training script needs no more than is here: ``quorate.connect``, ``quorate.ranks``, ``quorate.participate``, all also
+with ``_async``, and what they raise. Names are looked up when they are first used, because the core, the command line
+and the sidecar do not need them.
 """
 
 from __future__ import annotations
@@ -41,6 +44,7 @@ if TYPE_CHECKING:
         Ended,
         Forked,
         GivenUp,
+        Quarantined,
         Rejected,
         RolledBack,
         RunClosed,
@@ -48,20 +52,25 @@ if TYPE_CHECKING:
         SidecarFailed,
         Stopped,
         Superseded,
+        UnfitUpdate,
         Unreachable,
+        WeightsFailed,
         WorkerError,
     )
     from quorate.sdk.iteration import Iteration
     from quorate.sdk.mirror import Order
     from quorate.sdk.news import News
+    from quorate.sdk.participating import participate
+    from quorate.sdk.participating_aio import participate_async
     from quorate.sdk.ranks import Ranks, ranks
     from quorate.sdk.ranks_aio import AsyncIteration, AsyncRanks, ranks_async
+    from quorate.sdk.tasks import ParticipantNews, Summary, Task
     from quorate.sdk.worker import Worker
 
 _ERRORS = (
     "AccessDenied", "BarrierAborted", "BarrierError", "BarrierTimeout", "Closed", "CutOff", "Draining", "Ended",
-    "Forked", "GivenUp", "Rejected", "RolledBack", "RunClosed", "Setback", "SidecarFailed", "Stopped", "Superseded",
-    "Unreachable", "WorkerError",
+    "Forked", "GivenUp", "Quarantined", "Rejected", "RolledBack", "RunClosed", "Setback", "SidecarFailed", "Stopped",
+    "Superseded", "UnfitUpdate", "Unreachable", "WeightsFailed", "WorkerError",
 )  # fmt: skip
 _LATER = dict.fromkeys(_ERRORS, "sdk.errors") | {
     "AsyncIteration": "sdk.ranks_aio",
@@ -71,12 +80,17 @@ _LATER = dict.fromkeys(_ERRORS, "sdk.errors") | {
     "Iteration": "sdk.iteration",
     "News": "sdk.news",
     "Order": "sdk.mirror",
+    "ParticipantNews": "sdk.tasks",
     "Passage": "core.cluster.views",
     "QuorateError": "core.errors",
     "Ranks": "sdk.ranks",
+    "Summary": "sdk.tasks",
+    "Task": "sdk.tasks",
     "Worker": "sdk.worker",
     "connect": "sdk.connecting",
     "connect_async": "sdk.connecting",
+    "participate": "sdk.participating",
+    "participate_async": "sdk.participating_aio",
     "ranks": "sdk.ranks",
     "ranks_async": "sdk.ranks_aio",
 }
@@ -99,7 +113,9 @@ __all__ = [
     "Iteration",
     "News",
     "Order",
+    "ParticipantNews",
     "Passage",
+    "Quarantined",
     "QuorateError",
     "Ranks",
     "Rejected",
@@ -108,13 +124,19 @@ __all__ = [
     "Setback",
     "SidecarFailed",
     "Stopped",
+    "Summary",
     "Superseded",
+    "Task",
+    "UnfitUpdate",
     "Unreachable",
+    "WeightsFailed",
     "Worker",
     "WorkerError",
     "__version__",
     "connect",
     "connect_async",
+    "participate",
+    "participate_async",
     "ranks",
     "ranks_async",
 ]

@@ -14,7 +14,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Self, TypeVar
 
 from quorate.sdk.asking import Asker
 
@@ -110,12 +110,21 @@ class Process:
 class LiveServer:
     """A coordinator process on a folder and a port that stay the same when it is killed and started again."""
 
-    def __init__(self, folder: Path, port: int = 0, follows: bool = False, config: Any = None, **settings: Any) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        port: int = 0,
+        follows: bool = False,
+        config: Any = None,
+        kind: str = "cluster",
+        **settings: Any,
+    ) -> None:
         self.port = port or free_port()
         self.url = f"tcp://127.0.0.1:{self.port}"
         self._arguments = [
-            str(HERE / "serve.py"), str(folder), str(self.port), json.dumps(QUICK | (config or {})),
-            json.dumps(settings), str(int(follows)),
+            str(HERE / "serve.py"), str(folder), str(self.port),
+            json.dumps((QUICK if kind == "cluster" else {}) | (config or {})), json.dumps(settings),
+            str(int(follows)), kind,
         ]  # fmt: skip
         self._process: Process | None = None
         self._asker = Asker(self.url)
@@ -154,7 +163,7 @@ class LiveServer:
     def explain(self) -> str:
         return str(self.ask("show")["explanation"]["sentence"])
 
-    def __enter__(self) -> LiveServer:
+    def __enter__(self) -> Self:
         self.start()
         return self
 
@@ -164,9 +173,11 @@ class LiveServer:
             self._process.close()
 
 
-def script(name: str, url: str, *arguments: Any, env: dict[str, str] | None = None) -> Process:
-    """One of the functions in ``scripts.py``, as a process."""
-    return Process(str(HERE / "scripts.py"), name, url, *(str(argument) for argument in arguments), env=env)
+def script(
+    name: str, url: str, *arguments: Any, env: dict[str, str] | None = None, file: str = "scripts.py"
+) -> Process:
+    """One of the functions in a file, as a process."""
+    return Process(str(HERE / file), name, url, *(str(argument) for argument in arguments), env=env)
 
 
 def sidecars(pid: int) -> list[int]:

@@ -1,5 +1,5 @@
-"""A coordinator for tests: ``serve.py FOLDER PORT RUN-CONFIG SETTINGS FOLLOWS``. Says ["serving", url] and serves until
-it is killed; SIGTERM drains it."""
+"""A coordinator for tests: ``serve.py FOLDER PORT RUN-CONFIG SETTINGS FOLLOWS KIND``. Says ["serving", url] and serves
+until it is killed; SIGTERM drains it."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from quorate.coordinator import open_coordinator
 
 
 async def main() -> None:
-    folder, port, config, settings, follows = sys.argv[1:6]
+    folder, port, config, settings, follows, kind = sys.argv[1:7]
     given = {
         "store": {"folder": folder},
         "listen": {"port": int(port)},
@@ -26,7 +26,7 @@ async def main() -> None:
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stop.set)
     async with open_coordinator(load_config(None, given, {})) as running:
         if "demo" not in running.server.runs and follows == "0":
-            await running.ask("create", "demo", config=json.loads(config))
+            await running.ask("create", "demo", kind=kind, config=json.loads(config))
         os.write(1, json.dumps(["serving", running.url]).encode() + b"\n")
         await stop.wait()
 

@@ -11,7 +11,7 @@ import pytest
 
 import quorate
 from quorate.sdk.address import Address, parse_address, parse_url
-from quorate.sdk.settings import Patience, Settings, settings
+from quorate.sdk.settings import Patience, Settings, about_worker, settings
 
 
 @pytest.mark.parametrize(
@@ -51,7 +51,8 @@ def test_addresses_that_hosts_name_are_read_with_and_without_a_scheme() -> None:
 
 
 def told(url: str | None = None, run: str | None = "run", member: str | None = None, **more: Any) -> Settings:
-    given = {"token": None, "ca": None, "key": None, "gpus": 0, "labels": None, "patience": Patience()} | more
+    about = about_worker(more.pop("gpus", 0), more.pop("labels", None))
+    given = {"token": None, "ca": None, "key": None, "about": about, "patience": Patience()} | more
     return settings(url, run, member, **given)
 
 

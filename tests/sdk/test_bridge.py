@@ -60,7 +60,7 @@ def kinds(messages: list[Any]) -> list[str]:
 def test_a_life_is_told_with_all_it_takes_to_go_on_with_it() -> None:
     desk = Desk()
     joined, stands, up = desk.joined()
-    assert (joined.known.incarnation, joined.known.beat_timeout_us, joined.rank) == (1, 10 * S, 3)
+    assert (joined.known.incarnation, joined.known.beat_timeout_us, joined.place) == (1, 10 * S, 3)
     assert stands.standing.state == "Initializing"
     assert isinstance(up, pipe.Up)
     assert desk.hears(Granted("run", "w1", 1, "mine")) == [pipe.Token("mine")]

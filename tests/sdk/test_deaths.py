@@ -22,12 +22,13 @@ from quorate.sdk import pipe
 from quorate.sdk.bridge import Bridge
 from quorate.sdk.drain import Drain
 from quorate.sdk.errors import WorkerError
-from quorate.sdk.flows import Flow, Flows
+from quorate.sdk.flowing import Flow
+from quorate.sdk.flows import Flows
 from quorate.sdk.line import State
 from quorate.sdk.mirror import Mirror
 from quorate.sdk.page import Page
 from quorate.sdk.session import Session, Stage
-from quorate.sdk.settings import Patience, settings
+from quorate.sdk.settings import Patience, about_worker, settings
 from quorate.stores import MemoryJournal
 from quorate.wire.frames import FrameReader, frame
 
@@ -110,7 +111,7 @@ class World:
         self.host.create("cluster", {"heartbeat_timeout_s": 3600.0, "barrier_deadline_s": 3600.0})
         self.now_us = 0
         told = settings(
-            None, RUN, "w1", token="", ca=None, key=None, gpus=0, labels=None, patience=Patience(give_up_s=None)
+            None, RUN, "w1", token="", ca=None, key=None, about=about_worker(0, None), patience=Patience(give_up_s=None)
         )
         self.mirror = Mirror(told, b"secret")
         self.page = Page.create()

@@ -34,8 +34,8 @@ class Crew:
             process.communicate()
 
 
-def last_line(worker: subprocess.Popen[str]) -> str:
-    out, err = worker.communicate(timeout=PATIENCE_S)
+def last_line(worker: subprocess.Popen[str], patience_s: float = PATIENCE_S) -> str:
+    out, err = worker.communicate(timeout=patience_s)
     assert (worker.returncode, err) == (0, "")
     return out.splitlines()[-1]
 

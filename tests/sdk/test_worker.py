@@ -366,7 +366,7 @@ def test_errors_survive_a_pickle_and_have_a_code_a_sentence_and_a_fix(stage: Sta
 def test_a_sidecar_that_stands_still_is_replaced_in_the_same_life(
     coordinator: Coordinator, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("quorate.sdk.worker.WATCH_S", 0.5)
+    monkeypatch.setattr("quorate.sdk.waiting.WATCH_S", 0.5)
     coordinator.create("still", **QUICK | {"heartbeat_timeout_s": 30.0})
     with quorate.connect(coordinator.url, "still", "w1") as worker:
         stopped = worker._child.pid

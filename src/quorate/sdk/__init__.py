@@ -1,9 +1,9 @@
-"""What a training script imports: ``quorate.connect`` and ``quorate.connect_async``. The map of the room:
+"""What a training script imports: ``quorate.connect``, ``quorate.ranks``, ``quorate.participate``. The map of the room:
 
     connecting connect and connect_async, and all that they can be told
-    worker     for scripts that block, from any number of threads
+    worker     for scripts that block
     aio        for scripts that await
-    base       what both share: progress, reports, orders, the life of the sidecar
+    base       what both share: progress, reports, orders
     flows      what a worker does, written once, as generators
     mirror     what the training process knows of its session, without I/O
     drain      SIGTERM
@@ -11,6 +11,15 @@
     settings   what ``connect`` was told, checked
     address    URLs
     asking     questions of people and tools
+
+    participating      quorate.participate, and all that it can be told; participating_aio: awaited
+    participant        one participant: fetches, trains, brings; participant_torch: with a module
+    partaking_flows    what it waits for; partaking_mirror what it knows; partaking_news what it tells
+    tasks              what a trainer is given, and what comes out at the end
+    arrays             weights as numpy arrays, from files and into them, looked at
+    depot              where weights are fetched from and brought to: a store, or weights_http; weights_cache between
+    naming             a name that outlives the process
+    crowd              many participants in one process, for experiments
 
     ranks      quorate.ranks: a loop among equals that share nothing but a store
     ranks_aio  the same for scripts that await
@@ -20,13 +29,16 @@
     beater     the process that beats for a rank and watches the others
     lookout    that process, seen from the training
 
+    companion  what a training process holds, whatever the kind: page, bell, sidecar; waiting: for scripts that block
+    flowing    waiting for news, written once; reflection: what is known of any membership
     spawn      starts the sidecar, the process that speaks to the coordinator while the training holds the GIL
     sidecar    that process: one loop over its sockets
     pipe       what the two processes say to each other
     page       the memory they share
-    bridge     whose request was just answered, without I/O
+    crossing   whose request was just answered, without I/O; bridge, partaking_bridge: by kind
     line       dialing, greeting, reconnecting, without I/O
-    session    joining, numbering, repeating, waiting, without I/O; also driven by the simulator
+    membership joining, numbering, repeating, beating, without I/O; also driven by the simulator
+    session    of a worker: barriers and orders; partaking: of a participant, rounds
     dial       names, connections and handshakes, in a thread
     vitals     what a heartbeat says about the training
 

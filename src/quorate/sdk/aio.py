@@ -13,9 +13,10 @@ from types import TracebackType
 from typing import TypeVar
 
 from quorate.core.cluster.views import Passage
-from quorate.sdk.base import CHUNK, WATCH_S, BaseWorker, OnOrder
+from quorate.sdk.base import BaseWorker, OnOrder
+from quorate.sdk.companion import CHUNK, WATCH_S
 from quorate.sdk.errors import Closed, WorkerError, reason_of
-from quorate.sdk.flows import Flow
+from quorate.sdk.flowing import Flow
 from quorate.sdk.settings import Settings
 
 T = TypeVar("T")

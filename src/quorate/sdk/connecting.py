@@ -6,7 +6,7 @@ import os
 
 from quorate.sdk.aio import Connecting
 from quorate.sdk.base import OnOrder
-from quorate.sdk.settings import Patience, settings
+from quorate.sdk.settings import Patience, about_worker, settings
 from quorate.sdk.worker import Worker
 
 
@@ -47,7 +47,7 @@ def connect(
     away later; None: for ever. ``drain_s``: how long after SIGTERM to wait for the barrier under way.
     """
     patience = Patience(connect_timeout_s, give_up_s, drain_s)
-    told = settings(url, run, member, token=token, ca=ca, key=key, gpus=gpus, labels=labels, patience=patience)
+    told = settings(url, run, member, token=token, ca=ca, key=key, about=about_worker(gpus, labels), patience=patience)
     return Worker(told, auto=auto, handle_sigterm=handle_sigterm, on_order=on_order)
 
 
@@ -70,5 +70,5 @@ def connect_async(
 ) -> Connecting:
     """``connect`` for asyncio: ``async with connect_async(...) as worker``, or ``await connect_async(...)``."""
     patience = Patience(connect_timeout_s, give_up_s, drain_s)
-    told = settings(url, run, member, token=token, ca=ca, key=key, gpus=gpus, labels=labels, patience=patience)
+    told = settings(url, run, member, token=token, ca=ca, key=key, about=about_worker(gpus, labels), patience=patience)
     return Connecting(told, auto=auto, handle_sigterm=handle_sigterm, on_order=on_order)

@@ -15,8 +15,11 @@
     │   ├── RunClosed             the run is over
     │   ├── Stopped               an operator's order; the worker has left
     │   ├── Draining              SIGTERM came; the worker has left
+    │   ├── Quarantined           a participant's updates were refused too often: says why
     │   ├── CutOff                a rank's store is out of reach: it has stopped before the others go on without it
     │   └── Closed                ``close`` was called
+    ├── UnfitUpdate             what a participant has trained cannot be offered: names the tensor
+    ├── WeightsFailed           weights cannot be fetched or brought away: names what was tried
     ├── Forked                  a child process used the worker of its parent
     └── SidecarFailed           the process that speaks to the coordinator cannot be kept alive
 
@@ -135,6 +138,11 @@ class Draining(Ended):
         super().__init__(why)
 
 
+class Quarantined(Ended):
+    code = "quarantined"
+    fix_default = "mend the training, then ask an operator to let this participant back in"
+
+
 class CutOff(Ended):
     code = "unreachable"
     fix_default = "start the store, or mend the way to it, and start the rank again"
@@ -143,6 +151,16 @@ class CutOff(Ended):
 class Closed(Ended):
     code = "member_gone"
     fix_default = "connect again to begin a new life"
+
+
+class UnfitUpdate(WorkerError):
+    code = "update_refused"
+    fix_default = "return what train was given, trained"
+
+
+class WeightsFailed(WorkerError):
+    code = "objects_unreachable"
+    fix_default = "see to the store and to the way to it"
 
 
 class Forked(WorkerError):
@@ -172,6 +190,8 @@ def from_refusal(refusal: Refusal) -> WorkerError:
         return Superseded(refusal.why, refusal.fix, code)
     if code == "run_closed":
         return RunClosed(refusal.why)
+    if code == "quarantined":
+        return Quarantined(refusal.why)
     if code in _DENIED:
         return AccessDenied(refusal.why, refusal.fix, code)
     if code == "unreachable":

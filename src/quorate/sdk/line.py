@@ -21,13 +21,12 @@ from typing import Any, Final, Protocol
 import msgspec
 from msgspec import Raw
 
-from quorate.core.cluster.events import WorkerRegistered
 from quorate.core.codec import encode
 from quorate.core.errors import ProtocolError, Refusal
 from quorate.core.members import signed_by_joiner
 from quorate.core.messages import Call, ToHost, Welcome
 from quorate.sdk.address import Address, parse_address
-from quorate.sdk.session import Session, Stage
+from quorate.sdk.membership import Membership, Stage
 from quorate.version import __version__
 from quorate.wire.frames import FrameReader, frame
 from quorate.wire.messages import (
@@ -89,7 +88,7 @@ class Outage(msgspec.Struct, frozen=True, array_like=True, tag="outage"):
 class Line:
     def __init__(
         self,
-        session: Session,
+        session: Membership,
         addresses: list[Address],
         token: str,
         key: Signer | None,
@@ -289,10 +288,10 @@ class Line:
             self.session.take()
 
     def _proved(self, message: ToHost) -> ToHost:
-        """A join shows that this worker holds its key, on this connection and on no other."""
+        """A join shows that this member holds its key, on this connection and on no other."""
         if self._key is None or not isinstance(message, Call) or message.cause.seq:
             return message
-        join = msgspec.msgpack.decode(message.event, type=WorkerRegistered)
+        join = msgspec.msgpack.decode(message.event, type=self.session.joins)
         signed = signed_by_joiner(self._challenge, message.run, join.member, join.supersedes, join.nonce)
         join = msgspec.structs.replace(join, proof=self._challenge + self._key.sign(signed))
         return msgspec.structs.replace(message, event=Raw(encode(join)))

@@ -82,6 +82,10 @@ class Page:
         self._memory[_AT_METRICS + 8 : _AT_METRICS + 8 + len(packed)] = packed
         _METRICS.pack_into(self._memory, _AT_METRICS, len(packed), zlib.crc32(packed))
 
+    def forget_metrics(self) -> None:
+        """What comes next measures other things."""
+        self.measure({}, list(self._measured))
+
     def turns(self) -> int:
         return int(_TURNS.unpack_from(self._memory, _AT_TURNS)[0])
 

@@ -11,23 +11,25 @@ from typing import Any
 
 import msgspec
 
-from quorate.core.cluster.views import Passage, Standing
+from quorate.core.cluster.views import Passage
 from quorate.core.errors import Refusal
 from quorate.core.members import Accepted
 from quorate.sdk.line import Outage
-from quorate.sdk.session import Known
+from quorate.sdk.membership import Known
 from quorate.sdk.settings import Settings
 
 # -- to the sidecar ------------------------------------------------------------------------------------------------
 
 
 class Start(msgspec.Struct, frozen=True, array_like=True, tag="start"):
-    """The first message. ``restarts``: how many sidecars of this worker were there before."""
+    """The first message. ``restarts``: how many sidecars of this member were there before."""
 
     settings: Settings
     secret: bytes
     known: Known
     restarts: int
+    holds: Any = None
+    """What the kind has to remember beside: a participant's work, and what it offers."""
 
 
 class Do(msgspec.Struct, frozen=True, array_like=True, tag="do"):
@@ -52,16 +54,24 @@ class Stand(msgspec.Struct, frozen=True, array_like=True, tag="stand"):
     is still on its way."""
 
 
+class Offered(msgspec.Struct, frozen=True, array_like=True, tag="offered"):
+    """A participant has trained, and its weights are uploaded. Ends with ``Judged`` or ``Dropped``."""
+
+    offer: Any
+
+
 class Bye(msgspec.Struct, frozen=True, array_like=True, tag="bye"):
     """The sidecar is not needed any more."""
 
 
-ToSidecar = Start | Do | Stand | Bye
+ToSidecar = Start | Do | Stand | Offered | Bye
 
 # -- to the training process ---------------------------------------------------------------------------------------
 
 
 class Done(msgspec.Struct, frozen=True, array_like=True, tag="done"):
+    """``number`` 0: a command of the session itself, which counts and nobody waits for."""
+
     number: int
     answer: Accepted | Refusal
 
@@ -77,7 +87,8 @@ class Joined(msgspec.Struct, frozen=True, array_like=True, tag="joined"):
     """A life has begun; ``known`` is what to remember of it."""
 
     known: Known
-    rank: int
+    place: int
+    """A worker's rank, a participant's seat."""
 
 
 class Token(msgspec.Struct, frozen=True, array_like=True, tag="token"):
@@ -85,9 +96,9 @@ class Token(msgspec.Struct, frozen=True, array_like=True, tag="token"):
 
 
 class Stands(msgspec.Struct, frozen=True, array_like=True, tag="stands"):
-    """What the run thinks of this worker now."""
+    """What the run thinks of this member now, as its kind shows it. Whoever reads it knows the kind."""
 
-    standing: Standing
+    standing: Any
 
 
 class Ordered(msgspec.Struct, frozen=True, array_like=True, tag="ordered"):
@@ -107,6 +118,31 @@ class Fell(msgspec.Struct, frozen=True, array_like=True, tag="fell"):
 
     reason: str
     fence: int
+
+
+class Trains(msgspec.Struct, frozen=True, array_like=True, tag="trains"):
+    """Work for a participant."""
+
+    work: Any
+
+
+class Dropped(msgspec.Struct, frozen=True, array_like=True, tag="dropped"):
+    """Nobody waits for that work any more."""
+
+    ticket: int
+    why: str
+
+
+class Judged(msgspec.Struct, frozen=True, array_like=True, tag="judged"):
+    """Whether an update counts."""
+
+    verdict: Any
+
+
+class Over(msgspec.Struct, frozen=True, array_like=True, tag="over"):
+    """All rounds are over, or somebody has stopped the run."""
+
+    reason: str
 
 
 class Turned(msgspec.Struct, frozen=True, array_like=True, tag="turned"):
@@ -133,7 +169,12 @@ class Up(msgspec.Struct, frozen=True, array_like=True, tag="up"):
     """The coordinator answers."""
 
 
-ToTraining = Done | Settled | Joined | Token | Stands | Ordered | Lost | Fell | Turned | Finished | Unfit | Up | Outage
+ToTraining = (
+    Done | Settled | Joined | Token | Stands | Ordered | Lost | Fell | Turned | Finished | Unfit | Up | Outage
+    | Trains | Dropped | Judged | Over
+)  # fmt: skip
+OfKind = Settled | Ordered | Fell | Trains | Dropped | Judged | Over
+"""What not every kind is told."""
 
 to_sidecar: msgspec.msgpack.Decoder[ToSidecar] = msgspec.msgpack.Decoder(ToSidecar)
 to_training: msgspec.msgpack.Decoder[ToTraining] = msgspec.msgpack.Decoder(ToTraining)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import socket
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final
 
@@ -12,6 +13,7 @@ import msgspec
 
 from quorate.core.cluster.events import WorkerRegistered
 from quorate.core.errors import ConfigError
+from quorate.core.machine import Join
 from quorate.sdk.address import Address, parse_url
 
 URL: Final = "tcp://127.0.0.1:7700"
@@ -44,6 +46,8 @@ class Settings(msgspec.Struct, frozen=True):
     key: str | None = None
     about: dict[str, Any] = {}
     patience: Patience = Patience()
+    kind: str = "cluster"
+    """Of the run: what its members say and are told."""
 
 
 def settings(
@@ -54,21 +58,23 @@ def settings(
     token: str | None,
     ca: str | os.PathLike[str] | None,
     key: str | os.PathLike[str] | None,
-    gpus: int,
-    labels: dict[str, str] | None,
+    about: dict[str, Any],
     patience: Patience,
+    joins: type[Join] = WorkerRegistered,
+    kind: str = "cluster",
+    called: Callable[[], str] | None = None,
 ) -> Settings:
-    """Arguments first, then the environment, then what suits a laptop. Raises ConfigError."""
+    """Arguments first, then the environment, then what suits a laptop. Raises ConfigError. ``about``: what ``joins``
+    says beside who joins. ``called``: gives a name to a member that has none."""
     env = os.environ
     addresses, tls = parse_url(url or env.get("QUORATE_URL") or URL)
     run = run or env.get("QUORATE_RUN")
     if not run:
-        raise ConfigError("run", run, "name the run: connect(url, run=...), or set QUORATE_RUN")
+        raise ConfigError("run", run, "name the run: run=..., or set QUORATE_RUN")
     if len(run) > 128:
         raise ConfigError("run", run, "at most 128 characters")
     token = env.get("QUORATE_TOKEN", "") if token is None else token
-    about = {"address": socket.gethostname()[:255], "gpus": gpus, "labels": labels or {}}
-    _check_about(about)
+    _check_about(about, joins)
     for name in Patience.__struct_fields__:
         value = getattr(patience, name)
         if value is not None and not 0 < value < 1e9:
@@ -77,7 +83,7 @@ def settings(
         raise ConfigError("ca", str(ca), "only used with TLS: write tcps:// instead of tcp://")
     return Settings(
         run,
-        check_member(member or env.get("QUORATE_MEMBER") or default_member()),
+        check_member(member or env.get("QUORATE_MEMBER") or (called or default_member)()),
         addresses,
         tls,
         None if ca is None else str(Path(ca).absolute()),
@@ -85,6 +91,7 @@ def settings(
         _key_path(key, bool(token)),
         about,
         patience,
+        kind,
     )
 
 
@@ -112,9 +119,13 @@ def _key_path(key: str | os.PathLike[str] | None, token: bool) -> str | None:
     return str(Path(home).absolute() / "quorate" / "member.key")
 
 
-def _check_about(about: dict[str, Any]) -> None:
-    event = WorkerRegistered("m", 0, bytes(16), b"", **about)
+def about_worker(gpus: int, labels: dict[str, str] | None) -> dict[str, Any]:
+    return {"address": socket.gethostname()[:255], "gpus": gpus, "labels": labels or {}}
+
+
+def _check_about(about: dict[str, Any], joins: type[Join]) -> None:
+    event = joins("m", 0, bytes(16), b"", **about)
     try:
-        msgspec.msgpack.decode(msgspec.msgpack.encode(event), type=WorkerRegistered)
+        msgspec.msgpack.decode(msgspec.msgpack.encode(event), type=joins)
     except (msgspec.ValidationError, TypeError) as error:
-        raise ConfigError("gpus, labels", about, str(error)) from None
+        raise ConfigError(", ".join(name for name in about if name != "address"), about, str(error)) from None

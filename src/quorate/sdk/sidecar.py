@@ -24,16 +24,17 @@ import ssl
 import sys
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Final
 
 from quorate.core.errors import ConfigError
 from quorate.sdk import pipe
-from quorate.sdk.bridge import Bridge
+from quorate.sdk.crossing import Crossing
 from quorate.sdk.dial import Call, Dialer
 from quorate.sdk.line import Line, Signer
+from quorate.sdk.membership import Membership
 from quorate.sdk.page import Page
-from quorate.sdk.session import Session
 from quorate.sdk.settings import Settings
 from quorate.sdk.vitals import Vitals
 from quorate.wire.frames import FrameReader, frame
@@ -55,7 +56,7 @@ class Sidecar:
         self._unsent = b""
         self._server: socket.socket | None = None
         self._unsent_server = b""
-        self._bridge: Bridge | None = None
+        self._bridge: Crossing | None = None
         self._dialer: Dialer | None = None
         self._vitals = Vitals(page, pid, now_us())
         self._done = False
@@ -94,10 +95,9 @@ class Sidecar:
             self._dialer.dial(address)
         self._write_server(bridge.line)
 
-    def _look(self, bridge: Bridge, at_us: int) -> None:
-        session = bridge.session
-        if session.beat_due(at_us):
-            session.progress, session.vitals = self._vitals.look(session.standing_at(), bridge.paused, at_us)
+    def _look(self, bridge: Crossing, at_us: int) -> None:
+        if bridge.session.beat_due(at_us):
+            bridge.look(self._vitals, at_us)
 
     # -- the training process ---------------------------------------------------------------------------------------
 
@@ -147,18 +147,7 @@ class Sidecar:
             self._unsent += frame(pipe.Unfit(error.field, str(error.value), error.fix))
             self._write_training()
             return
-        session = Session(
-            settings.run,
-            settings.member,
-            start.secret,
-            round(settings.patience.retry_s * 1e6),
-            b"" if key is None else key.public,
-            settings.about,
-        )
-        session.resume(start.known, start.restarts)
-        dice = random.SystemRandom().random
-        line = Line(session, settings.addresses, settings.token, key, dice, at_us, settings.tls)
-        self._bridge = Bridge(session, line)
+        self._bridge = _bridge(start, key, at_us)
         self._selector.register(self._dialer.wake, selectors.EVENT_READ, self._on_dialed)
 
     def _write_training(self) -> None:
@@ -254,6 +243,29 @@ def _more(sock: socket.socket, chunk: bytes) -> bool:
 def _would_block(error: OSError) -> bool:
     """TLS says it in its own words."""
     return isinstance(error, ssl.SSLWantReadError | ssl.SSLWantWriteError)
+
+
+def _bridge(start: pipe.Start, key: Signer | None, at_us: int) -> Crossing:
+    """What speaks for the training, by the kind of its run. Only that kind is imported: a sidecar must start fast."""
+    told = start.settings
+    given = told.run, told.member, start.secret, round(told.patience.retry_s * 1e6), b"" if key is None else key.public
+    crossing: Callable[[Line], Crossing]
+    session: Membership
+    if told.kind == "federated":
+        from quorate.sdk.partaking import Partaking
+        from quorate.sdk.partaking_bridge import PartakingBridge
+
+        session = partaking = Partaking(*given, told.about)
+        crossing = partial(PartakingBridge, partaking, holds=start.holds)
+    else:
+        from quorate.sdk.bridge import Bridge
+        from quorate.sdk.session import Session
+
+        session = worker = Session(*given, told.about)
+        crossing = partial(Bridge, worker)
+    session.resume(start.known, start.restarts)
+    dice = random.SystemRandom().random
+    return crossing(Line(session, told.addresses, told.token, key, dice, at_us, told.tls))
 
 
 def _tls(settings: Settings) -> ssl.SSLContext | None:

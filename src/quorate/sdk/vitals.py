@@ -51,6 +51,11 @@ class Vitals:
         }  # fmt: skip
         return progress, fields
 
+    def of_training(self) -> tuple[int, dict[str, Any]]:
+        """The counter, and what the training itself has to say."""
+        _, epoch, _ = self._page.read_report()
+        return self._page.read_progress(), {"epoch": epoch, "metrics": self._page.read_metrics()}
+
     def _cpu(self, now_us: int) -> float:
         """Share of all cores since the last look."""
         cpu_s, past_us = _cpu_s(self._pid), now_us - self._cpu_us

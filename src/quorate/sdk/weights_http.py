@@ -1,0 +1,186 @@
+"""Weights through the coordinator's HTTP door, for participants that cannot reach the store: streamed, and gone on with
+where they were interrupted.
+
+Blocks; one connection per request, so that nothing has to be remembered of the last one. A request that fails raises,
+and whoever called tries again: what arrived is kept, on either side.
+"""
+
+from __future__ import annotations
+
+import http.client
+import json
+import ssl
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, BinaryIO, Final
+from urllib.parse import quote, urlsplit
+
+from quorate.core.errors import (
+    CATALOG,
+    ConfigError,
+    ObjectCorrupt,
+    ObjectMissing,
+    ObjectsError,
+    ObjectsUnreachable,
+    Refusal,
+    Refused,
+)
+from quorate.learn.tensors import digest_of
+from quorate.sdk.weights_cache import Cache
+
+TIMEOUT_S: Final = 60.0
+"""Of silence, not of the whole."""
+CHUNK_BYTES: Final = 1024 * 1024
+PART_BYTES: Final = 8 * 1024 * 1024
+"""Larger uploads are sent in parts of this size: of an interrupted one at most so much is sent twice."""
+TRIES: Final = 5
+"""To find where an upload stands."""
+MAX_PROBLEM_BYTES: Final = 64 * 1024
+BY_STATUS: Final = {401: "bad_token", 403: "forbidden", 409: "upload_offset", 413: "object_too_large"}
+"""Where the answer has no body that says it better."""
+PASSING: Final = frozenset({408, 425, 429, 500, 502, 503, 504, 507})
+
+
+class HttpWeights:
+    def __init__(self, url: str, run: str, token: str, ca: str | None, on_progress: Callable[[], None]) -> None:
+        parts = urlsplit(url)
+        if parts.scheme not in ("http", "https") or not parts.hostname:
+            raise ConfigError("http", url, "the coordinator names an HTTP door that is none: see its http settings")
+        self._host, self._port = parts.hostname, parts.port
+        self._tls = _context(ca) if parts.scheme == "https" else None
+        self._base = f"{parts.path.rstrip('/')}/api/runs/{quote(run, safe='')}/weights"
+        self._headers = {"Authorization": f"Bearer {token}"} if token else {}
+        self._on_progress = on_progress
+
+    def close(self) -> None:
+        """Nothing is held."""
+
+    # -- fetching ---------------------------------------------------------------------------------------------------
+
+    def fetch(self, digest: str, cache: Cache) -> Path:
+        return cache.get(digest, lambda part: self._fetch(digest, part))
+
+    def _fetch(self, digest: str, part: Path) -> None:
+        with part.open("ab") as file:
+            begin = file.tell()
+            ranged = {"Range": f"bytes={begin}-"} if begin else {}
+            with self._asked("GET", digest, ranged) as answer:
+                if answer.status == 200 and begin:
+                    file.truncate(0)
+                if answer.status not in (416, 200, 206):
+                    raise _failed(answer, "GET", digest)
+                if answer.status != 416:
+                    while chunk := answer.read(CHUNK_BYTES):
+                        file.write(chunk)
+                        self._on_progress()
+                    file.flush()
+                    if answer.length:
+                        raise ObjectsUnreachable(f"the connection ended {answer.length} bytes before the weights did")
+        if (found := digest_of(part)) != digest:
+            part.unlink()
+            raise ObjectCorrupt(digest, f"what the HTTP door sent has the digest {found}")
+
+    # -- bringing ---------------------------------------------------------------------------------------------------
+
+    def upload(self, path: Path, digest: str) -> None:
+        for _ in range(TRIES):
+            try:
+                self._upload(path, digest)
+                return
+            except Refused as error:
+                if error.code != "upload_offset":
+                    raise  # else what was sent before the connection broke has come in meanwhile: look again
+        raise ObjectsUnreachable(f"upload of weights {digest[:12]}: it is added to by somebody else")
+
+    def _upload(self, path: Path, digest: str) -> None:
+        size_bytes = path.stat().st_size
+        there = self._there(digest)
+        if there is None:
+            return
+        with path.open("rb") as file:
+            if there == 0 and size_bytes <= PART_BYTES:
+                self._send("PUT", digest, file, size_bytes, {})
+                return
+            while True:  # also if all of it is there, and only its end is missing
+                file.seek(there)
+                length = min(PART_BYTES, max(0, size_bytes - there))
+                headers = {"Upload-Offset": str(there), "Upload-Length": str(size_bytes)}
+                self._send("PATCH", digest, file, length, headers)
+                there += length
+                if there >= size_bytes:
+                    return
+
+    def _there(self, digest: str) -> int | None:
+        """How much of it the coordinator has; None: all of it, checked."""
+        with self._asked("HEAD", digest, {}) as answer:
+            offset = answer.getheader("Upload-Offset")
+            if offset is not None:
+                return int(offset)
+            if answer.status == 200:
+                return None
+            if answer.status == 404:
+                return 0
+            raise _failed(answer, "HEAD", digest)
+
+    def _send(self, method: str, digest: str, file: BinaryIO, length: int, headers: dict[str, str]) -> None:
+        whole = {"Content-Length": str(length), "Content-Type": "application/octet-stream"} | headers
+        with self._asked(method, digest, whole, self._chunks(file, length)) as answer:
+            if answer.status not in (200, 201, 204):
+                raise _failed(answer, method, digest)
+            answer.read()
+
+    def _chunks(self, file: BinaryIO, length: int) -> Iterator[bytes]:
+        while length and (chunk := file.read(min(CHUNK_BYTES, length))):
+            length -= len(chunk)
+            yield chunk
+            self._on_progress()
+
+    @contextmanager
+    def _asked(
+        self, method: str, digest: str, headers: dict[str, str], body: Any = None
+    ) -> Iterator[http.client.HTTPResponse]:
+        """Raises ObjectsUnreachable for all that may be better in a while."""
+        line: http.client.HTTPConnection
+        if self._tls is None:
+            line = http.client.HTTPConnection(self._host, self._port, timeout=TIMEOUT_S)
+        else:
+            line = http.client.HTTPSConnection(self._host, self._port, timeout=TIMEOUT_S, context=self._tls)
+        try:
+            line.request(method, f"{self._base}/{digest}", body, self._headers | headers)
+            yield line.getresponse()
+        except ssl.SSLCertVerificationError as error:
+            why = f"the certificate of {self._host} is not believed: {error.verify_message}"
+            raise ConfigError("ca", self._host, f"{why}; name the authority that signed it") from None
+        except (OSError, http.client.HTTPException) as error:
+            why = f"{method} of weights {digest[:12]} at {self._host}:{self._port}: {type(error).__name__} {error}"
+            raise ObjectsUnreachable(why) from None
+        finally:
+            line.close()
+
+
+def _failed(answer: http.client.HTTPResponse, method: str, digest: str) -> ObjectsError | Refused:
+    """What the door says is wrong, in its own words."""
+    code, why, fix = (
+        BY_STATUS.get(answer.status, "objects_broken"),
+        f"{method} of weights {digest[:12]}: status {answer.status}",
+        "see the server's log",
+    )
+    try:
+        problem = json.loads(answer.read(MAX_PROBLEM_BYTES))
+        code, why, fix = (
+            str(problem.get(name) or old) for name, old in (("code", code), ("detail", why), ("fix", fix))
+        )
+    except (ValueError, AttributeError, OSError, http.client.HTTPException):
+        pass
+    if answer.status in PASSING:
+        return ObjectsUnreachable(why)
+    if answer.status == 404:
+        return ObjectMissing(digest)
+    return Refused(Refusal(code if code in CATALOG else "objects_broken", why, fix))
+
+
+def _context(ca: str | None) -> ssl.SSLContext:
+    from quorate.trust.tls import client_context
+
+    return client_context(ca)

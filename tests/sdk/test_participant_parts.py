@@ -1,0 +1,369 @@
+"""The small parts of a participant: its name, its cache, its bridge, what it may report."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import threading
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import numpy as np
+import pytest
+from blake3 import blake3
+
+from quorate.core.errors import ConfigError, ObjectsUnreachable, Refusal
+from quorate.core.federated.views import Standing
+from quorate.core.members import Accepted, Cause
+from quorate.core.messages import Answered, Call, Told, Welcome
+from quorate.objects import MemoryObjects
+from quorate.sdk import pipe
+from quorate.sdk.address import Address
+from quorate.sdk.depot import Depot, StoreWeights
+from quorate.sdk.line import Line
+from quorate.sdk.partaking import Offer, Partaking
+from quorate.sdk.partaking_bridge import Held, PartakingBridge
+from quorate.sdk.partaking_mirror import PartakingMirror
+from quorate.sdk.settings import Settings
+from quorate.sdk.tasks import checked_metrics
+from quorate.sdk.weights_cache import Cache
+from quorate.wire.frames import frame
+from quorate.wire.messages import Greeted
+
+S = 1_000_000
+DIGEST = "ab" * 32
+
+# -- names ---------------------------------------------------------------------------------------------------------
+
+NAMES = (
+    "import sys; from quorate.sdk.naming import lasting_name; print(lasting_name('run'), flush=True); sys.stdin.read()"
+)
+
+
+def called(home: Path, *arguments: str, folder: Path | None = None) -> tuple[str, subprocess.Popen[str]]:
+    process = subprocess.Popen(
+        [sys.executable, "-c", NAMES, *arguments], env=os.environ | {"XDG_STATE_HOME": str(home)}, cwd=folder,
+        stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    assert process.stdout is not None
+    return process.stdout.readline().strip(), process
+
+
+def end(*processes: subprocess.Popen[str]) -> None:
+    for process in processes:
+        process.kill()
+        process.communicate()
+
+
+def test_a_participant_without_a_name_has_the_same_one_after_it_was_killed(tmp_path: Path) -> None:
+    first, process = called(tmp_path, "--data", "a")
+    end(process)
+    again, process = called(tmp_path, "--data", "a")
+    end(process)
+    assert first == again != ""
+
+
+def test_two_that_are_started_in_the_same_way_have_names_of_their_own_and_keep_them(tmp_path: Path) -> None:
+    one, first = called(tmp_path)
+    two, second = called(tmp_path)
+    assert one != two
+    end(second)
+    again, third = called(tmp_path)
+    end(first, third)
+    assert again == two, "the place that was left, not a new one"
+
+
+def test_another_command_or_folder_makes_another_name(tmp_path: Path) -> None:
+    one, first = called(tmp_path, "--data", "a")
+    end(first)
+    two, second = called(tmp_path, "--data", "b")
+    end(second)
+    three, third = called(tmp_path, "--data", "a", folder=tmp_path)
+    end(third)
+    assert len({one, two, three}) == 3
+
+
+# -- the cache -----------------------------------------------------------------------------------------------------
+
+
+def digest(content: bytes) -> str:
+    return str(blake3(content).hexdigest())
+
+
+def test_a_model_is_fetched_once_however_many_want_it(tmp_path: Path) -> None:
+    fetched: list[Path] = []
+    slow = threading.Event()
+
+    def fetch(part: Path) -> None:
+        slow.wait(0.2)
+        fetched.append(part)
+        part.write_bytes(b"model")
+
+    threads = [threading.Thread(target=Cache(tmp_path).get, args=(digest(b"model"), fetch)) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(fetched) == 1
+    assert (tmp_path / digest(b"model")).read_bytes() == b"model"
+
+
+def test_what_was_fetched_in_part_is_gone_on_with(tmp_path: Path) -> None:
+    cache = Cache(tmp_path)
+
+    def interrupted(part: Path) -> None:
+        part.write_bytes(b"mo")
+        raise ObjectsUnreachable("gone")
+
+    with pytest.raises(ObjectsUnreachable):
+        cache.get(digest(b"model"), interrupted)
+    assert not (tmp_path / digest(b"model")).exists()
+
+    def rest(part: Path) -> None:
+        assert part.read_bytes() == b"mo"
+        part.write_bytes(b"model")
+
+    assert cache.get(digest(b"model"), rest).read_bytes() == b"model"
+
+
+def test_a_damaged_model_is_fetched_again(tmp_path: Path) -> None:
+    cache = Cache(tmp_path)
+    path = cache.get(digest(b"model"), lambda part: void(part.write_bytes(b"model")))
+    path.write_bytes(b"m?del")
+    assert cache.get(digest(b"model"), lambda part: void(part.write_bytes(b"model"))).read_bytes() == b"model"
+
+
+def void(_value: Any) -> None:
+    """For a lambda that must return nothing."""
+
+
+def test_only_the_newest_models_are_kept(tmp_path: Path) -> None:
+    cache = Cache(tmp_path)
+    for content in (b"one", b"two", b"three", b"four"):
+        path = cache.get(digest(content), lambda part, content=content: void(part.write_bytes(content)))  # type: ignore[misc]
+        os.utime(path, (len(list(tmp_path.iterdir())), 1_000 + content[0]))
+    assert len([path for path in tmp_path.iterdir() if not path.name.startswith(".")]) == 2
+    assert (tmp_path / digest(b"four")).exists()
+
+
+def test_what_a_killed_participant_left_is_removed_after_a_day(tmp_path: Path) -> None:
+    old, new = Cache(tmp_path).temporary(), Cache(tmp_path).temporary()
+    for path in (old, new):
+        path.write_bytes(b"update")
+    os.utime(old, (0, 0))
+    Cache(tmp_path)
+    assert (old.exists(), new.exists()) == (False, True)
+
+
+# -- metrics -------------------------------------------------------------------------------------------------------
+
+
+def test_metrics_are_numbers_or_lists_of_them() -> None:
+    sent = checked_metrics({"a": np.float32(0.5), "b": (1, 2), "c": np.array([1.0]), "d": np.array(3.0)})
+    assert sent == {"a": 0.5, "b": [1.0, 2.0], "c": [1.0], "d": 3.0}
+    assert checked_metrics(None) == {}
+
+
+@pytest.mark.parametrize(
+    "metrics", [[1], {"a": "much"}, {7: 1.0}, {"": 1.0}, {"a": [0.0] * 257}, {f"m{n}": 0.0 for n in range(33)}]
+)
+def test_other_metrics_are_refused_by_name(metrics: Any) -> None:
+    with pytest.raises(ConfigError):
+        checked_metrics(metrics)
+
+
+# -- the bridge, and what is remembered for the next sidecar -------------------------------------------------------
+
+RESULT = {"incarnation": 1, "heartbeat_interval_s": 1.0, "heartbeat_timeout_s": 10.0, "seat": 2}
+
+
+def standing(ticket: int = 5, offered: bool = False) -> Standing:
+    return Standing(1, "Training", "ROUND", 3, ticket, offered, 9, 1, 3, DIGEST, 10, {"lr": 0.5}, None, "")
+
+
+class Desk:
+    """A sidecar's part without its process, and the training's beside it."""
+
+    def __init__(self, mirror: PartakingMirror | None = None) -> None:
+        self.mirror = mirror or PartakingMirror(Settings("run", "p1", [Address("here", 7700)], False), b"secret")
+        session = Partaking("run", "p1", b"secret", S)
+        session.resume(self.mirror.known, self.mirror.restarts)
+        self.line = Line(session, [Address("here", 7700)], "", None, lambda: 1.0, 0)
+        holds = self.mirror._holds()
+        self.bridge = PartakingBridge(session, self.line, None if holds is None else msgspec.to_builtins(holds))
+        self.line.dial(0)
+        self.line.connected(0)
+        self.hears(Greeted(1, b"c" * 32, "quorate", "member"))
+        session.take()
+
+    def hears(self, *messages: Any) -> None:
+        self.line.received(b"".join(frame(message) for message in messages), 0)
+        self.tell()
+
+    def tell(self) -> None:
+        for message in self.bridge.tell(0):
+            self.mirror.feed(frame(message))
+
+    def joined(self) -> Desk:
+        self.hears(Welcome("p1", 0, 1, 1), Answered(Cause("p1", 0, 0), Accepted(2, RESULT)))
+        self.hears(Told("p1", 1, "standing", standing()))
+        return self
+
+    def does(self) -> None:
+        """What the training process has said since, as the sidecar hears it."""
+        said, self.mirror.outbox = self.mirror.outbox, []
+        for framed in said:
+            message = pipe.to_sidecar.decode(framed[4:])
+            if isinstance(message, pipe.Do | pipe.Offered):
+                self.bridge.ask(message, 0)
+        self.tell()
+
+    def calls(self) -> list[tuple[int, str]]:
+        """Number and type of each command that goes out."""
+        self.bridge.session.tick(0)
+        sent = [message for message in self.bridge.session.take() if isinstance(message, Call)]
+        return [(call.cause.seq, msgspec.msgpack.decode(call.event)[0]) for call in sent if call.cause.seq]
+
+
+def test_work_reaches_the_training_and_its_offer_the_coordinator() -> None:
+    desk = Desk().joined()
+    assert desk.mirror.work is not None
+    assert (desk.mirror.work.round, desk.mirror.work.ticket, desk.mirror.place) == (3, 5, 2)
+    desk.mirror.offers(Offer(3, 5, 10, DIGEST))
+    desk.does()
+    assert desk.calls() == [(1, "update-offered")]
+    assert desk.mirror.wants(desk.mirror.work)
+
+
+def test_an_answer_to_the_logic_s_own_command_is_not_taken_for_the_answer_to_a_request() -> None:
+    desk = Desk().joined()
+    desk.mirror.offers(Offer(3, 5, 10, DIGEST))
+    left = desk.mirror.do("left", reason="drained")
+    desk.does()
+    assert desk.calls() == [(1, "update-offered")]
+    desk.hears(Answered(Cause("p1", 1, 1), Accepted(7)))
+    assert desk.mirror.answer(left) is None, "that was the offer's"
+    assert desk.calls() == [(2, "participant-left")]
+    desk.hears(Answered(Cause("p1", 1, 2), Accepted(8)))
+    assert desk.mirror.answer(left) == Accepted(8)
+
+
+def test_the_next_sidecar_goes_on_with_the_numbers_of_the_last() -> None:
+    """A command that was answered has used its number up, also one that the training process never asked for."""
+    desk = Desk().joined()
+    desk.mirror.offers(Offer(3, 5, 10, DIGEST))
+    desk.does()
+    assert desk.calls() == [(1, "update-offered")]
+    desk.hears(Answered(Cause("p1", 1, 1), Accepted(7)))
+    desk.mirror.restarts += 1
+    after = Desk(desk.mirror)
+    desk.mirror.do("left", reason="")
+    after.does()
+    after.hears(Welcome("p1", 1, 1, 8), Told("p1", 1, "standing", standing(offered=True)))
+    assert min(seq for seq, _ in after.calls()) == 2
+
+
+def test_the_next_sidecar_says_the_offer_again_that_was_not_answered() -> None:
+    desk = Desk().joined()
+    desk.mirror.offers(Offer(3, 5, 10, DIGEST))
+    desk.does()
+    assert desk.calls() == [(1, "update-offered")]
+    desk.mirror.restarts += 1
+    after = Desk(desk.mirror)
+    assert isinstance(desk.mirror._holds(), Held)
+    assert after.calls() == [(1, "update-offered")], "under the same number: it may have arrived"
+
+
+def test_an_offer_for_which_nobody_waits_any_more_is_dropped() -> None:
+    desk = Desk().joined()
+    desk.hears(Told("p1", 1, "standing", standing(ticket=6)))
+    assert desk.mirror.work is not None
+    assert desk.mirror.work.ticket == 6
+    assert [(outcome.ticket, outcome.judged) for outcome in desk.mirror.outcomes] == [(5, False)]
+    desk.mirror.outbox = [frame(pipe.Offered(Offer(3, 5, 10, DIGEST)))]
+    desk.does()
+    assert desk.calls() == []
+
+
+def test_a_lost_life_fails_what_was_asked_and_keeps_the_work() -> None:
+    desk = Desk().joined()
+    left = desk.mirror.do("left", reason="")
+    desk.hears(Told("p1", 1, "standing", msgspec.structs.replace(standing(), state="Lost", reason="silent")))
+    answer = desk.mirror.answer(left)
+    assert isinstance(answer, Refusal)
+    assert answer.code == "member_gone"
+    assert desk.mirror.losses == 1
+    assert desk.mirror.work is not None
+
+
+def test_one_who_is_told_to_come_later_asks_ever_more_seldom() -> None:
+    desk = Desk()
+    session = desk.bridge.session
+    desk.hears(Welcome("p1", 0, 1, 1))
+    session.take()
+    asked, now_us = [0], 0
+    later = Refusal("come_later", "full", "wait")
+    while len(asked) < 7:
+        session.receive(Answered(Cause("p1", 0, 0), later), now_us)
+        while not session.take():
+            now_us += S // 10
+            session.tick(now_us)
+        asked.append(now_us)
+    assert [(after - before) // S for before, after in pairwise(asked)] == [1, 2, 4, 8, 16, 16]
+    assert [note.what for note in session.notes] == ["refused"] * 6
+
+
+# -- where weights are ---------------------------------------------------------------------------------------------
+
+
+def depot(told: dict[str, str], tmp_path: Path, way: Any = "auto") -> Depot:
+    return Depot(
+        "run", lambda: told, Cache(tmp_path / "cache"), way=way, store="", token="", ca=None, on_progress=lambda: None
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("store", "way", "found"),
+    [
+        ("here", "auto", "StoreWeights"),
+        ("here", "http", "HttpWeights"),
+        ("file:///nowhere/at/all", "auto", "HttpWeights"),
+        ("", "auto", "HttpWeights"),
+        ("s3://bucket/prefix?endpoint=http://127.0.0.1:9", "auto", "HttpWeights"),
+    ],
+)
+def test_the_store_is_used_by_those_who_can(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, store: str, way: str, found: str
+) -> None:
+    for name in ("AWS_ACCESS_KEY_ID", "AWS_WEB_IDENTITY_TOKEN_FILE", "AWS_CONTAINER_CREDENTIALS_RELATIVE_URI"):
+        monkeypatch.delenv(name, raising=False)
+    told = {"store": f"file://{tmp_path}" if store == "here" else store, "http": "http://127.0.0.1:9", "prefix": "run"}
+    assert type(depot(told, tmp_path, way)._found()).__name__ == found
+
+
+def test_credentials_open_the_way_to_s3(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "me")
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "secret")
+    told = {"store": "s3://bucket/prefix?endpoint=http://127.0.0.1:9", "http": "http://127.0.0.1:9", "prefix": "run"}
+    assert type(depot(told, tmp_path)._found()).__name__ == "StoreWeights"
+
+
+@pytest.mark.parametrize("told", [{"store": "", "http": ""}, {"store": "file:///nowhere", "http": ""}])
+def test_no_way_to_the_weights_is_said(tmp_path: Path, told: dict[str, str]) -> None:
+    with pytest.raises(ConfigError, match="the coordinator names"):
+        depot(told | {"prefix": "run"}, tmp_path)._found()
+
+
+def test_a_store_that_is_not_on_this_machine_is_read_through_the_cache(tmp_path: Path) -> None:
+    store, cache = MemoryObjects(), Cache(tmp_path / "cache")
+    weights = StoreWeights(store, "run")
+    (tmp_path / "update").write_bytes(b"model")
+    weights.upload(tmp_path / "update", digest(b"model"))
+    weights.upload(tmp_path / "update", digest(b"model"))
+    assert store.get(f"run/blobs/{digest(b'model')}", 100) == b"model"
+    assert weights.fetch(digest(b"model"), cache) == tmp_path / "cache" / digest(b"model")
+    store.delete(f"run/blobs/{digest(b'model')}")
+    assert weights.fetch(digest(b"model"), cache).read_bytes() == b"model", "fetched once"
