@@ -3,6 +3,7 @@ measured in the same run, since machines are noisy and shared."""
 
 from collections.abc import Callable
 
+from quorate.bench.aggregate import bench_aggregate
 from quorate.bench.barrier import bench_barrier
 from quorate.bench.fold import bench_fold
 from quorate.bench.grpc_door import bench_grpc
@@ -10,7 +11,9 @@ from quorate.bench.heartbeats import bench_heartbeats
 from quorate.bench.http_door import bench_http
 from quorate.bench.journal import bench_journal
 from quorate.bench.memory import bench_memory
+from quorate.bench.participants import bench_participants
 from quorate.bench.ranks import bench_ranks
+from quorate.bench.rounds import bench_rounds
 from quorate.bench.sim import bench_sim
 from quorate.report import Report
 
@@ -24,6 +27,9 @@ BENCHES: dict[str, Callable[[], Report]] = {
     "memory": bench_memory,
     "grpc": bench_grpc,
     "ranks": bench_ranks,
+    "aggregate": bench_aggregate,
+    "rounds": bench_rounds,
+    "participants": bench_participants,
 }
 
 __all__ = ["BENCHES"]

@@ -7,6 +7,7 @@ itself: how long commits took, and how long from the last arrival at a barrier t
 from __future__ import annotations
 
 import asyncio
+import gc
 import os
 import resource
 import sys
@@ -70,6 +71,8 @@ class Timing:
 async def serve(settings: dict[str, Any]) -> None:
     config = load_config(None, settings, {})
     async with open_coordinator(config) as running:
+        gc.collect()
+        gc.freeze()  # as `quorate serve` does
         timing = Timing(running.server)
         sys.stdout.write(running.url + "\n")
         sys.stdout.flush()

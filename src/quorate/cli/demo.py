@@ -2,26 +2,39 @@
 
 from __future__ import annotations
 
+import tempfile
+from pathlib import Path
+from typing import Annotated
+
 import typer
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
+from quorate.cli.asking import plain
 from quorate.cli.ranks import eventful, log_table
+from quorate.cli.rounds import rounds_table, write_plots
 from quorate.core.errors import ConfigError
-from quorate.demo import demo_cluster, demo_ranks
+from quorate.demo import demo_cluster, demo_federated, demo_ranks
 from quorate.demo.account import Account
 from quorate.demo.cluster import BARRIERS
+from quorate.demo.federated import ROUNDS, Outcome
 from quorate.demo.ranks import ITERATIONS
 from quorate.demo.serving import STORES
+from quorate.plots import Drawing, Plot, Series
 from quorate.report import Report
 
-KINDS = ("cluster", "ranks")
+KINDS = ("cluster", "ranks", "federated")
+SAMPLES = ("auto", "digits", "fashion-mnist")
 
 
 def demo(
-    kind: str = typer.Argument("cluster", help="Which kind of run: cluster or ranks."),
+    kind: str = typer.Argument("cluster", help="Which kind of run: cluster, ranks or federated."),
     store: str = typer.Option("sqlite", help="What ranks share: sqlite, tcpstore or etcd."),
+    samples: str = typer.Option("auto", help="What participants train on: digits, fashion-mnist, or what is here."),
+    plot: Annotated[
+        Path | None, typer.Option(help="Where to write the curve of federated rounds, as .html or .svg.")
+    ] = None,
     json: bool = typer.Option(False, "--json", help="Print one JSON object at the end."),
 ) -> None:
     """A whole run with real processes and faults.
@@ -30,6 +43,9 @@ def demo(
 
     ranks: eight equal ranks train a model with no coordinator; the one about to decide is killed, one is stopped for
     too long, one is restarted, one joins late.
+
+    federated: ten participants train on samples that each keeps to itself; one is killed, one joins late, one sends
+    poison and is quarantined, the coordinator dies and returns. Shows the accuracy beside that of one machine.
 
     Exit code 0 only if everything it claims held.
 
@@ -40,13 +56,20 @@ def demo(
         quorate demo ranks --store etcd
 
         quorate demo ranks --json
+
+        quorate demo federated --samples digits --plot demo.html
     """
     if kind not in KINDS:
         raise ConfigError("kind", kind, f"choose one of: {', '.join(KINDS)}")
     if store not in STORES:
         raise ConfigError("--store", store, f"choose one of: {', '.join(STORES)}")
+    if samples not in SAMPLES:
+        raise ConfigError("--samples", samples, f"choose one of: {', '.join(SAMPLES)}")
     console = Console(stderr=json)
-    report = _ranks(console, store, json) if kind == "ranks" else _cluster(console, json)
+    if kind == "federated":
+        report = _federated(console, samples, plot, json)
+    else:
+        report = _ranks(console, store, json) if kind == "ranks" else _cluster(console, json)
     if json:
         typer.echo(report.as_json())
     else:
@@ -89,6 +112,49 @@ def _ranks(console: Console, store: str, json: bool) -> Report:
         console.print("the attempts in which somebody came, went or said no, as the journal tells it:")
         console.print(log_table([line for line in lines if eventful(line)]))
     return report
+
+
+def _federated(console: Console, samples: str, plot: Path | None, json: bool) -> Report:
+    with _progress(console) as progress:
+        task = progress.add_task("rounds", total=ROUNDS)
+
+        def say(what: str, done: int) -> None:
+            progress.update(task, completed=done)
+            if what:
+                progress.console.print(f"  in round {done:>2}: {what}", highlight=False)
+
+        report, outcome = demo_federated(say, samples)
+    drawn = _curve(outcome)
+    written = plot or Path(tempfile.gettempdir()) / "quorate-demo-federated.html"
+    notes = [f"not counted: {row['participant']}: {row['why']}" for row in _dropped(outcome)]
+    write_plots(written, drawn.title, [drawn], notes)
+    report.notes.append(f"the curve as a page: {written}")
+    if not json:
+        console.print(rounds_table(outcome.rows))
+        console.print(_who(outcome))
+        console.print(Drawing(drawn))
+    return report
+
+
+def _curve(outcome: Outcome) -> Plot:
+    points = [(float(row["round"] + 1), row["evaluation"]["accuracy"]) for row in outcome.rows]
+    beside = Series("one machine with all samples", outcome.reference.points)
+    return Plot(f"{outcome.samples}: accuracy per round", "rounds", "accuracy", [Series("federated", points), beside])
+
+
+def _dropped(outcome: Outcome) -> list[dict[str, str]]:
+    return [dropped for row in outcome.rows for dropped in row["dropped"]]
+
+
+def _who(outcome: Outcome) -> Table:
+    table = Table(title="who took part, as the journal tells it", title_justify="left")
+    for column in ("participant", "state", "updates counted", "refused", "why"):
+        table.add_column(column, justify="right" if column in ("updates counted", "refused") else "left")
+    for one in sorted(outcome.participants, key=lambda one: str(one["id"])):
+        style = {"Quarantined": "red", "Lost": "yellow"}.get(one["state"], "green")
+        counts = str(one["updates"]), str(one["refused"])
+        table.add_row(one["id"], f"[{style}]{one['state']}[/]", *counts, plain(one["reason"]))
+    return table
 
 
 def _show(account: Account, console: Console) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
 from rich.console import Console
 from rich.table import Table
@@ -10,6 +10,11 @@ from rich.text import Text
 
 from quorate.cli.asking import URL, Ca, Json, Timeout, Token, Url, asking, one_line, plain, said
 from quorate.sdk.asking import TIMEOUT_S
+
+PHASES: Final = {
+    "Open": "green", "Closed": "dim", "Round": "green", "Closing": "green", "Evaluating": "green", "Finished": "dim",
+    "Stopped": "dim", "Paused": "bold red",
+}  # fmt: skip
 
 
 def status(url: Url = URL, token: Token = "", ca: Ca = None, timeout: Timeout = TIMEOUT_S, json: Json = False) -> None:
@@ -62,7 +67,7 @@ def runs_table(runs: list[dict[str, Any]]) -> Table:
         table.add_row(
             Text(plain(shown["run"])),
             Text(plain(shown.get("kind", ""))),
-            Text(plain(phase), style={"Open": "green", "Closed": "dim"}.get(phase, "yellow")),
+            Text(plain(phase), style=PHASES.get(phase, "yellow")),
             *(f"{shown[name]:,}" if isinstance(shown.get(name), int) else "" for name in ("here", "entry", "term")),
             one_line(sentence),
         )

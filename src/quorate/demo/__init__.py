@@ -8,9 +8,14 @@ ranks          the demonstration of the `ranks` kind: eight equal processes that
 rank_process   the program that each of them runs
 model          what they train
 serving        the store they share
+
+federated      the demonstration of the `federated` kind: ten participants, one of whom lies
+participant    the program that each of them runs
+task           a whole federated task, with participants in two processes
 """
 
 from quorate.demo.cluster import demo_cluster
+from quorate.demo.federated import demo_federated
 from quorate.demo.ranks import demo_ranks
 
-__all__ = ["demo_cluster", "demo_ranks"]
+__all__ = ["demo_cluster", "demo_federated", "demo_ranks"]

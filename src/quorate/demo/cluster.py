@@ -7,7 +7,6 @@ the journal.
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
 import select
@@ -15,16 +14,16 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import IO
 
 from quorate.core.kinds import KINDS
 from quorate.core.run import fold
 from quorate.demo.account import Account, read_account
+from quorate.launch import Coordinator, coordinating, journal_of
 from quorate.report import Measurement, Report
 from quorate.sdk.asking import Asker
-from quorate.stores import SqliteJournal
 
 RUN = "demo"
 WORKERS = 8
@@ -43,52 +42,6 @@ GIVE_UP_S = 55.0
 
 Say = Callable[[str, int], None]
 """What happened, or nothing but progress, at which barrier."""
-
-
-class Coordinator:
-    """The process that is killed."""
-
-    def __init__(self, folder: Path) -> None:
-        self._folder = folder
-        self.port = 0
-        self.kills = 0
-        self.start()
-
-    @property
-    def url(self) -> str:
-        return f"tcp://127.0.0.1:{self.port}"
-
-    def start(self) -> None:
-        ready = self._folder / f"ready-{self.kills}"
-        options = ["--folder", str(self._folder), "--port", str(self.port), "--log-level", "error"]
-        command = [sys.executable, "-m", "quorate", "serve", *options, "--ready-file", str(ready)]
-        self._process = subprocess.Popen(command, stdout=subprocess.DEVNULL)  # noqa: S603 - ourselves
-        try:
-            self.port = _port(ready, self._process)
-        except BaseException:
-            self._process.kill()
-            self._process.wait()
-            raise
-
-    def kill(self) -> None:
-        self._process.kill()
-        self._process.wait()
-        self.kills += 1
-
-    def stop(self) -> int:
-        """SIGTERM: it drains and leaves by itself."""
-        self._process.terminate()
-        return self._process.wait(timeout=20)
-
-
-def _port(ready: Path, process: subprocess.Popen[bytes]) -> int:
-    """As soon as the coordinator says that it is ready."""
-    deadline = time.monotonic() + 20
-    while not ready.exists():
-        if process.poll() is not None or time.monotonic() > deadline:
-            raise RuntimeError("the coordinator did not start")
-        time.sleep(0.005)
-    return int(ready.read_text().strip().rpartition(":")[2])
 
 
 class DemoWorker:
@@ -178,7 +131,7 @@ class Story:
 
 def demo_cluster(say: Say) -> tuple[Report, Account]:
     began = time.monotonic()
-    with tempfile.TemporaryDirectory(prefix="quorate-demo-") as name, _coordinator(Path(name)) as coordinator:
+    with tempfile.TemporaryDirectory(prefix="quorate-demo-") as name, coordinating(Path(name)) as coordinator:
         with Asker(coordinator.url) as asker:
             asker.ask("create", RUN, kind="cluster", config=CONFIG)
         story = Story(coordinator, say)
@@ -189,31 +142,13 @@ def demo_cluster(say: Say) -> tuple[Report, Account]:
                 worker.kill()
                 worker.stdout.close()
         left = coordinator.stop()
-        entries = _journal(Path(name))
+        entries = journal_of(Path(name), RUN)
     account = read_account(entries, RUN)
     report = _judge(story, account, entries)
     report.seconds = time.monotonic() - began
     if left != 0:
         report.failures.append(f"the coordinator did not drain: exit code {left}")
     return report, account
-
-
-@contextlib.contextmanager
-def _coordinator(folder: Path) -> Iterator[Coordinator]:
-    started = Coordinator(folder)
-    try:
-        yield started
-    finally:
-        started.kill()
-
-
-def _journal(folder: Path) -> list[bytes]:
-    journal = SqliteJournal(folder)
-    entries: list[bytes] = []
-    while page := journal.read(RUN, len(entries) + 1):
-        entries += page
-    journal.close()
-    return entries
 
 
 def _judge(story: Story, account: Account, entries: list[bytes]) -> Report:

@@ -1,0 +1,109 @@
+"""Ten thousand participants in one process, registered and heartbeating, against a coordinator on a core of its own.
+
+Each is a real participant, with its own connection and the logic of the SDK. When all have registered they are held for
+a while, in which nobody may be lost; then a few rounds are played with twenty of them drawn each time, and all go home.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import resource
+import tempfile
+import time
+from pathlib import Path
+from typing import Any, Final
+
+import uvloop
+
+from quorate.bench.crowd import Child, child, on_other_core
+from quorate.report import Measurement, Report
+from quorate.sdk.address import Address
+from quorate.sdk.asking import Asker
+from quorate.sdk.crowd import Crowd
+from quorate.sdk.crowd_process import Hands, Wish
+
+RUN: Final = "bench"
+PARTICIPANTS: Final = 10_000
+HELD_S: Final = 20.0
+ROUNDS: Final = 3
+PER_ROUND: Final = 20
+TOGETHER: Final = 64
+"""So many are let in at a time: whoever comes when others still wait for their greeting waits as well."""
+PATIENCE_S: Final = 240.0
+SPARE: Final = 200
+UNLIMITED: Final = {
+    "messages_per_s": 10_000_000, "burst_messages": 10_000_000, "max_connections": PARTICIPANTS + SPARE,
+    "max_connections_per_identity": PARTICIPANTS + SPARE,
+}  # fmt: skip
+
+
+def bench_participants() -> Report:
+    on_other_core()
+    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
+    began_s = time.monotonic()
+    with child(limits=UNLIMITED) as started, Asker(started.url) as asker:
+        config = {
+            "clients": PARTICIPANTS, "per_round": PER_ROUND, "rounds": ROUNDS, "max_participants": PARTICIPANTS,
+            "standby_max_s": 600.0,
+        }  # fmt: skip
+        asker.ask("create", RUN, kind="federated", config=config)
+        store = asker.ask("weights", RUN)["store"]
+        with tempfile.TemporaryDirectory(prefix="quorate-bench-") as scratch:
+            report = uvloop.run(_held(started, store, Path(scratch)))
+    report.seconds = time.monotonic() - began_s
+    return report
+
+
+async def _held(started: Child, store: str, scratch: Path) -> Report:
+    """All but one first: the last one makes them enough, and the rounds begin."""
+    address = [Address(*started.address())]
+    names = [f"participant-{number:05d}" for number in range(PARTICIPANTS)]
+    wish = Wish(started.url, RUN, {}, store, "quorate.bench.nothing:make", {"size_bytes": 4096})
+    hands = Hands(wish, scratch)
+    crowd = Crowd(address, RUN, {name: {"initial": True} for name in names[1:]}, hands.serve, together=TOGETHER)
+    last = Crowd(address, RUN, {names[0]: {"initial": True}}, hands.serve)
+    began_s = time.monotonic()
+    running = asyncio.create_task(crowd.run())
+    registering = await _until(started, lambda shown: shown["here"] >= PARTICIPANTS - 1)
+    registered_s = time.monotonic() - began_s
+    cpu_s, held_s = started.cpu_s(), time.monotonic()
+    await asyncio.sleep(HELD_S)
+    share = (started.cpu_s() - cpu_s) / (time.monotonic() - held_s)
+    rss_mb = started.rss_mb()
+    held = await _show(started)
+    shown = held
+    fates = await asyncio.wait_for(asyncio.gather(running, last.run()), PATIENCE_S)
+    ended = sum(fate.ended is not None for some in fates for fate in some.values())
+    shown = await _show(started)
+    took_ms = [1000 * (row["done_s"] - row["began_s"]) for row in shown["history"]]
+    report = Report("bench participants")
+    report.measurements = [
+        Measurement("registered", registering["here"] + 1, "participants", PARTICIPANTS),
+        Measurement("still_here", held["here"] + 1, "participants", PARTICIPANTS, against=f"after {HELD_S:.0f} s"),
+        Measurement("rss_mb_10000_participants", round(rss_mb), "MB", against="the coordinator's process"),
+        Measurement("register_s", round(registered_s, 1), "s", against="all of them at once"),
+        Measurement("core_share", round(share, 3), "of a core", against=f"{PARTICIPANTS // 5} heartbeats a second"),
+        Measurement("rounds", len(took_ms), "rounds", ROUNDS, against=f"{PER_ROUND} drawn of all, in each"),
+        Measurement("round_ms", round(sorted(took_ms)[len(took_ms) // 2]), "ms", against="4 KB, nothing to train"),
+        Measurement("saw_the_end", ended, "participants", PARTICIPANTS),
+    ]
+    return report
+
+
+async def _until(started: Child, wanted: Any) -> dict[str, Any]:
+    deadline_s = time.monotonic() + PATIENCE_S
+    while not wanted(shown := await _show(started)):
+        if time.monotonic() > deadline_s:
+            raise TimeoutError(f"{shown['here']} of {PARTICIPANTS} are registered")
+        await asyncio.sleep(0.5)
+    return shown
+
+
+async def _show(started: Child) -> dict[str, Any]:
+    def ask() -> dict[str, Any]:
+        with Asker(started.url) as asker:
+            shown: dict[str, Any] = asker.ask("show", RUN)
+            return shown
+
+    return await asyncio.to_thread(ask)
