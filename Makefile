@@ -13,6 +13,7 @@ demo: $(BASE)  ## a whole run on this machine, with faults on the way
 test: tools check  ## everything that must hold, in a few minutes
 	$(BIN)/quorate sim cluster --seeds 1..50
 	$(BIN)/quorate sim ranks --seeds 1..50
+	$(BIN)/quorate sim federated --seeds 1..50
 	$(BIN)/pytest --numprocesses 2
 
 tools:  ## what the tests need beside Python
@@ -28,6 +29,7 @@ check: $(READY)  ## style, types, layers, stale documents
 soak: tools $(READY)  ## the long ones
 	$(BIN)/quorate sim cluster --seeds 1..500
 	$(BIN)/quorate sim ranks --seeds 1..500
+	$(BIN)/quorate sim federated --seeds 1..500
 	QUORATE_SOAK=1 $(BIN)/pytest --numprocesses 2 tests/sim tests/stores tests/e2e
 
 bench: $(READY)  ## every measurement, with its target
@@ -40,6 +42,9 @@ bench: $(READY)  ## every measurement, with its target
 	$(BIN)/quorate bench grpc
 	$(BIN)/quorate bench http
 	$(BIN)/quorate bench ranks
+	$(BIN)/quorate bench aggregate
+	$(BIN)/quorate bench rounds
+	$(BIN)/quorate bench participants
 
 docs: $(READY)  ## write the generated pages
 	$(BIN)/python -m quorate.docs

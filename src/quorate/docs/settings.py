@@ -58,6 +58,9 @@ def toml(value: Any) -> str:
         return "true" if value else "false"
     if isinstance(value, tuple):
         return f"[{', '.join(map(toml, value))}]"
+    if isinstance(value, msgspec.Struct | dict):
+        inside = ", ".join(f"{name} = {toml(part)}" for name, part in msgspec.to_builtins(value).items())
+        return "{ " + inside + " }" if inside else "{}"
     if isinstance(value, int) and value >= 100_000:
         return f"{value:_}"
     return repr(value)
