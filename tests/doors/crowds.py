@@ -13,8 +13,9 @@ import msgspec
 
 from quorate.wire.pb import coordinator_pb2 as pb
 
-AT_ONCE = 500
-"""Who comes at the same moment: a listening socket has room for so many, and one loop can look after them."""
+AT_ONCE = 100
+"""Who comes at the same moment: a listening socket has room for so many, and one loop can look after them. A client of
+grpc.aio that is refused before it has written loses the refusal, so nobody may wait long for its turn to write."""
 PATIENCE_S = 60.0
 SESSION = "/quorate.v1.Coordinator/Session"
 

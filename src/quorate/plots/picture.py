@@ -56,6 +56,8 @@ def svg(plot: Plot, *, titled: bool = True) -> str:
     size = f'viewBox="0 0 {WIDTH} {height:.0f}"'
     parts = [
         f'<svg class="plot" xmlns="http://www.w3.org/2000/svg" {size} role="img" aria-label="{title}">',
+        f"<title>{title}</title>",
+        f"<desc>{escape(clean(_described(plot)))}</desc>",
         f"<style>{_style()}</style>",
         f'<rect class="ground" width="{WIDTH}" height="{height:.0f}"/>',
     ]
@@ -65,6 +67,13 @@ def svg(plot: Plot, *, titled: bool = True) -> str:
     for index, series in enumerate(plot.series):
         parts += _svg_series(plot, frame, index, series)
     return "\n".join([*parts, *_svg_ends(plot, frame), "</svg>"]) + "\n"
+
+
+def _described(plot: Plot) -> str:
+    """For those who cannot see it: what is drawn against what, and where each curve ends."""
+    ends = [(series.name, end_of(series)) for series in plot.series]
+    where = [f"{name} ends at {number(end[1])}" for name, end in ends if end is not None]
+    return f"{plot.y_label} against {plot.x_label}: {'; '.join(where)}"
 
 
 def _style() -> str:
