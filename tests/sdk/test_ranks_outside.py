@@ -7,11 +7,12 @@ from typing import Any
 
 import pytest
 
-from quorate.core import peer as ops
+from quorate.core import asks as ops
+from quorate.core.asks import Steps
 from quorate.core.errors import EntriesGone, JournalBroken, JournalBusy, OutcomeUnknown, Refused
 from quorate.core.journal import RunCreated
 from quorate.core.kinds import PEERLESS
-from quorate.core.peer import SNAPSHOT_EVERY, Peer, Steps
+from quorate.core.peer import SNAPSHOT_EVERY, Peer
 from quorate.core.ranks.part import Part
 from quorate.core.ranks.state import REMEMBERED
 from quorate.core.ranks.times import derive
@@ -113,6 +114,7 @@ def test_the_log_goes_on_after_compaction() -> None:
     lone = Lone()
     lone.join()
     lone.go_on(SNAPSHOT_EVERY + 5)
+    lone.host.drive(lone.peer, lone.part.settle())
     seen = lone.look()
     attempts = [line.decision.attempt for line in seen.lines]
     assert attempts == list(range(attempts[0], lone.part.crew.attempt + 1))

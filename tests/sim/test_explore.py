@@ -41,7 +41,7 @@ class DeletesBeforeItRaisesTheFloor(Entries):
     def clean(self, upto):
         for n in range(1, upto + 1):
             yield Delete(self.keys.entry(n))
-        return (yield from self._raise(self.keys.floor, upto))
+        return (yield from self._marks.lift(self.keys.floor, upto))
 
 
 class ChecksTheFloorBeforeInsteadOfAfter(Entries):
@@ -52,6 +52,20 @@ class ChecksTheFloorBeforeInsteadOfAfter(Entries):
         mine = self._entry.seal(nonce + payload, n)
         stored = yield Create(self.keys.entry(n), mine)
         return Appended(n) if stored == mine else (yield from super().create(n, payload, nonce))
+
+
+class TellsBeforeItHasLooked(Entries):
+    def create_and_look(self, n, mine):
+        if (yield Create(self.keys.entry(n), mine)) == mine:
+            yield from self.tell(n)
+        return (yield from super().create_and_look(n, mine))
+
+
+class TellsWhoeverHasWon(Entries):
+    def create(self, n, payload, nonce):
+        outcome = yield from super().create(n, payload, nonce)
+        yield from self.tell(n)
+        return outcome
 
 
 @pytest.mark.parametrize(("ranks", "attempts", "least"), [(2, 2, 40_000), (3, 1, 30_000)])
@@ -74,10 +88,12 @@ def test_three_ranks_and_two_attempts_never_adopt_two_records():
     [
         (NeverLooksAgainAfterCreating, "record 2 is adopted as entry 1, and record 1 was before"),
         (NeverLooksAgainAfterReading, "record 2 is adopted as entry 1, and record 1 was before"),
-        (ReadsTheFloorBeforeTheEntry, "record 2 is adopted as entry 1, and record 1 was before"),
+        (ReadsTheFloorBeforeTheEntry, "record 3 is adopted as entry 1, and record 1 was before"),
         (NeverLooksAgainForTheEnd, "entry 0 is found to be the last; the rank had 1 before, and 1 is the last"),
         (DeletesBeforeItRaisesTheFloor, "record 1 was adopted as entry 1 and is lost, and the floor is 0"),
         (ChecksTheFloorBeforeInsteadOfAfter, "record 2 is adopted as entry 1, and record 1 was before"),
+        (TellsBeforeItHasLooked, "record 2 is adopted as entry 1, and record 1 was before"),
+        (TellsWhoeverHasWon, "record 2 was adopted as entry 1 and is lost, and the floor is 0"),
     ],
 )
 def test_what_is_left_out_is_found(planted, found):
@@ -90,13 +106,15 @@ def test_what_is_left_out_is_found(planted, found):
 def test_the_way_to_a_violation_is_told_as_a_story():
     story = explore(NeverLooksAgainAfterCreating).story
     assert story == (
-        " 1. rank A proposes record 1 as entry 1: create entry/1 -> 1 is there; adopts record 1 as entry 1",
-        " 2. rank A cleans up to entry 1: get floor -> nothing",
-        " 3. rank A goes on: create floor -> 1 is there",
-        " 4. rank A goes on: get floor -> 1",
-        " 5. rank A goes on: get swept -> nothing",
-        " 6. rank A goes on: delete entry/1",
-        " 7. rank B proposes record 2 as entry 1: create entry/1 -> 2 is there; adopts record 2 as entry 1",
+        " 1. rank A proposes record 1 as entry 1: create entry/1 -> 1 is there",
+        " 2. rank B proposes record 2 as entry 1: create entry/1 -> 1 is there; adopts record 1 as entry 1",
+        " 3. rank B cleans up to entry 1: get floor -> nothing",
+        " 4. rank B goes on: create floor -> 1 is there",
+        " 5. rank B goes on: get floor -> 1",
+        " 6. rank B goes on: get swept -> nothing",
+        " 7. rank B goes on: delete entry/1",
+        " 8. rank C proposes record 2 as entry 1: create entry/1 -> 2 is there",
+        " 9. rank C goes on: announce usual/1; adopts record 2 as entry 1",
         "record 2 is adopted as entry 1, and record 1 was before",
     )
 

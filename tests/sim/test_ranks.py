@@ -61,7 +61,8 @@ def test_lives_of_ranks_meet_every_sort_of_trouble() -> None:
         "is killed between two operations", "is killed at once", "with all the others", "cut off from the store",
         "ends: superseded", "request lost", "reply lost", "late lost", "_pause", "_slow", "_newcomer", "_twin",
         "_forget_notes", "_storm", "for good", "ends: done", "_lose_store", "is in generation 1", "ends: store_lost",
-        "votes False", "asks Load", "asks Save", "Letter(sender='duty/group'",
+        "votes False", "asks Load", "asks Save", "Letter(sender='duty/group'", "usual=True", "usual=False",
+        "asks Await",
     ):  # fmt: skip
         assert any(trouble in line for line in lines), trouble
     assert sum(life.store.compactions for life in lives) > 60

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import msgspec
 import pytest
 
-from quorate.core import peer as ops
+from quorate.core import asks as ops
 from quorate.core.errors import Bug, QuorateError
 from quorate.core.machine import Event
 from quorate.core.peer import Peer
@@ -18,7 +19,9 @@ from quorate.core.ranks.machine import Ranks
 from quorate.core.ranks.part import Part, Turn
 from quorate.core.ranks.state import Crew, Rank
 from quorate.core.ranks.table import RUN
+from quorate.sim.checkers import Violation
 from quorate.sim.ranks import Outcome, live
+from quorate.sim.ranks.checkers.generations import Generations
 from quorate.sim.ranks.store import Store
 
 SEEDS = range(1, 200)
@@ -66,6 +69,35 @@ def test_a_store_that_elects_nobody_is_noticed(monkeypatch: pytest.MonkeyPatch) 
 
     monkeypatch.setattr(Store, "_append", obliging)
     found_by("records")
+
+
+def test_a_record_that_is_told_by_who_has_not_won_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ranks go on with a record that is not the one in the journal."""
+    whole = Peer._append
+
+    def hasty(self: Peer, n: int, payload: bytes) -> Any:
+        yield ops.Tell(n, True, None)
+        return (yield from whole(self, n, payload))
+
+    monkeypatch.setattr(Peer, "_append", hasty)
+    assert any(outcome.violation.startswith("records:") for outcome in map(crashing, SEEDS))
+
+
+def test_a_record_that_is_told_to_be_the_usual_and_is_another_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Ranks, "usual", lambda _self, events: bool(events))
+    assert any(outcome.violation.startswith("records:") for outcome in map(crashing, SEEDS))
+
+
+def test_a_decider_that_is_not_the_one_in_the_record_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    whole = Part._turn
+
+    def vain(self: Part, joined: bool) -> Turn:
+        turn = whole(self, joined)
+        before = turn.before and msgspec.structs.replace(turn.before, decider=self.peer.me)
+        return msgspec.structs.replace(turn, before=before)
+
+    monkeypatch.setattr(Part, "_turn", vain)
+    assert "has decided attempt" in found_by("records")
 
 
 def test_a_record_without_the_last_to_come_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -191,6 +223,15 @@ def test_a_generation_that_begins_where_nobody_stood_is_noticed(monkeypatch: pyt
 
     monkeypatch.setattr(salvage, "_successor", ahead)
     assert "which nobody decided" in found_by("generations")
+
+
+def test_a_token_that_does_not_grow_is_noticed() -> None:
+    """Fed by hand: in the lives above nobody is so far ahead of a majority that it would be given an old one."""
+    checker, life = Generations(), cast(Any, None)
+    checker.began("p1", life, cast(Any, SimpleNamespace(token=lambda: 5)))
+    checker.began("p2", life, cast(Any, SimpleNamespace(token=lambda: 5)))
+    with pytest.raises(Violation, match="p1 goes on with token 5 after 5"):
+        checker.began("p1", life, cast(Any, SimpleNamespace(token=lambda: 5)))
 
 
 def test_a_store_that_forgets_and_is_not_told_apart_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:

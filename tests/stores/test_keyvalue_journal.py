@@ -17,7 +17,7 @@ from quorate.testing.journal_archive import snapshot_of
 from quorate.testing.journal_reads import ODD_NAMES
 
 NONCE = bytes(16)
-CHANGING = ("create", "create_then_get", "append_and_count", "swap", "add", "delete")
+CHANGING = ("create", "create_then_get", "append_then_get", "announce", "swap", "add", "delete")
 
 
 class Watched(MemoryKeyValue):

@@ -102,20 +102,70 @@ def test_a_creation_and_what_another_key_holds_afterwards(opener, corner):
     assert one.create_then_get(f"{corner}/b", b"second", f"{corner}/b") == (b"second", b"second")
 
 
-def test_what_is_put_behind_is_there_when_it_was_counted(opener, corner):
+@pytest.mark.parametrize("awaits", ["", "awaited"])
+def test_what_is_put_behind_is_there_when_other_keys_are_read(opener, corner, awaits):
+    """And of those who come at once, one at least sees all of them."""
+
     def come(me: int) -> list[int]:
         handle = opener()
-        counts = []
+        lengths = []
         for i in range(20):
-            counts.append(handle.append_and_count(corner, b"%d.%02d " % (me, i), f"{corner}/count"))
-            assert len(handle.get(corner).split()) >= counts[-1]
-        return counts
+            mine = b"%d.%02d " % (me, i)
+            there, nothing = handle.append_then_get(corner, mine, [corner, f"{corner}/x"], awaits)
+            assert mine in there
+            assert nothing is None
+            lengths.append(len(there.split()))
+        return lengths
 
     with Together() as together:
         for me in range(4):
             together.call(come, me)
-    assert sorted(count for counts in together.results for count in counts) == list(range(1, 81))
+    assert max(length for lengths in together.results for length in lengths) == 80
     assert sorted(opener().get(corner).split()) == [b"%d.%02d" % (me, i) for me in range(4) for i in range(20)]
+
+
+def test_a_counter_is_read_as_a_number(store, corner):
+    store.add(corner, 41)
+    assert store.append_then_get(f"{corner}/list", b"x", [corner]) == [b"41"]
+
+
+@pytest.mark.parametrize("which", ["a", "b"])
+def test_whoever_waits_for_either_of_two_keys_is_told_which_has_come(opener, corner, which):
+    store, other = opener(), opener()
+    keys = [f"{corner}/a", f"{corner}/b"]
+    began = monotonic()
+    assert store.wait_either(*keys, 0.02) is None
+    assert monotonic() - began >= 0.02
+    with Together() as together:
+        together.call(store.wait_either, *keys, PATIENCE_S)
+        other.announce(f"{corner}/{which}")
+        assert together.wait() == [f"{corner}/{which}"]
+    assert monotonic() - began < PATIENCE_S / 2
+    assert store.wait_either(*keys, PATIENCE_S) == f"{corner}/{which}", "it is there for whoever comes later"
+    assert other.get(f"{corner}/{which}") is not None
+
+
+def test_one_waits_for_other_keys_each_time_and_none_of_them_is_mixed_up(opener, corner):
+    store, other = opener(), opener()
+    for i in range(20):
+        usual, turned = f"{corner}/usual/{i}", f"{corner}/turned/{i // 5}"
+        store.append_then_get(f"{corner}/notes", b"x", [corner], usual)
+        assert store.wait_either(usual, turned, 0.0) is None
+        with Together() as together:
+            together.call(store.wait_either, usual, turned, PATIENCE_S)
+            other.announce(turned if i % 5 == 4 else usual)
+            assert together.wait() == [turned if i % 5 == 4 else usual]
+        if i % 3 == 0:
+            assert store.wait_either(f"{corner}/nothing/{i}", f"{corner}/nothing", 0.0) is None
+
+
+def test_what_came_before_anybody_waited_for_it_is_noticed_at_once(opener, corner):
+    store, other = opener(), opener()
+    other.announce(f"{corner}/a")
+    assert other.wait(f"{corner}/a", PATIENCE_S)
+    store.append_then_get(f"{corner}/notes", b"x", [corner], f"{corner}/a")
+    assert store.wait_either(f"{corner}/a", f"{corner}/b", PATIENCE_S) == f"{corner}/a"
+    assert store.wait_either(f"{corner}/c", f"{corner}/a", PATIENCE_S) == f"{corner}/a"
 
 
 def test_a_fetch_ends_when_the_first_key_comes_and_reads_them_all(opener, corner):
@@ -187,8 +237,11 @@ def test_a_key_outside_the_limits_is_refused(store, key):
         lambda: store.create(key, b"x"),
         lambda: store.create_then_get(key, b"x", "fine"),
         lambda: store.create_then_get("fine", b"x", key),
-        lambda: store.append_and_count(key, b"x", "fine"),
-        lambda: store.append_and_count("fine", b"x", key),
+        lambda: store.append_then_get(key, b"x", ["fine"]),
+        lambda: store.append_then_get("fine", b"x", [key]),
+        lambda: store.announce(key),
+        lambda: store.wait_either(key, "fine", 0.0),
+        lambda: store.wait_either("fine", key, 0.0),
         lambda: store.fetch([key], 0.0),
         lambda: store.swap(key, b"x", b"y"),
         lambda: store.add(key, 1),

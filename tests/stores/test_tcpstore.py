@@ -129,13 +129,13 @@ def test_an_answer_that_nobody_waited_for_is_no_answer_to_the_next_question(monk
         store = TcpStoreKeyValue(server.host, server.port)
         store.create("a", b"of a")
         store.create("b", b"of b")
-        whole = wire.Wire.read_value
+        whole = wire.Wire.read_values
 
-        def interrupted(line):
-            monkeypatch.setattr(wire.Wire, "read_value", whole)
+        def interrupted(line, count):
+            monkeypatch.setattr(wire.Wire, "read_values", whole)
             raise KeyboardInterrupt
 
-        monkeypatch.setattr(wire.Wire, "read_value", interrupted)
+        monkeypatch.setattr(wire.Wire, "read_values", interrupted)
         with pytest.raises(KeyboardInterrupt):
             store.get("a")
         assert store.get("b") == b"of b"

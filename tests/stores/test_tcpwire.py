@@ -82,6 +82,33 @@ def test_a_wait_that_is_over_leaves_the_connection_good(line: Wire, timeout_s: f
     assert line.wait("is there", 5.0) is True
 
 
+def test_a_wait_may_be_begun_behind_other_questions_and_ends_with_one_byte_when_the_key_is_put(
+    line: Wire, server: Server
+) -> None:
+    other = Wire(server.host, server.port, 5.0)
+    assert line.ask(wire.add("asked before", 1), wire.begin_wait("begun")) == [1, None]
+    assert not line.has_more()
+    assert other.ask(wire.put("begun", b"x"), wire.check("begun")) == [None, True]
+    assert line._ready(LIMIT_S)
+    assert line.ask(wire.END_OF_WAIT, wire.add("asked before", 1)) == [b"\0", 2]
+    other.close()
+
+
+@pytest.mark.parametrize("comes", [True, False])
+def test_a_wait_that_is_given_up_leaves_nothing_behind_whether_its_key_came_or_not(
+    line: Wire, server: Server, comes: bool
+) -> None:
+    other = Wire(server.host, server.port, 5.0)
+    key = f"given up {comes}"
+    line.ask(wire.begin_wait(key))
+    if comes:
+        other.ask(wire.put(key, b"x"), wire.check(key))
+    assert line.ask(wire.CANCEL_WAIT, wire.multi_get([key])) == [None, [b"x" if comes else b""]]
+    other.ask(wire.put(key, b"y"), wire.check(key))
+    assert line.ask(wire.multi_get([key])) == [[b"y"]]
+    other.close()
+
+
 def test_a_server_that_hangs_up_is_told_and_the_connection_is_of_no_use(line: Wire) -> None:
     line.ask(wire.compare_set("word", b"", b"word"))
     with pytest.raises(HungUp):

@@ -14,22 +14,24 @@ import sys
 import threading
 import time
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import msgspec
 
-from quorate.core import peer as ops
+from quorate.core import asks as ops
+from quorate.core.asks import Steps
 from quorate.core.errors import QuorateError
 from quorate.core.journal import RunCreated
 from quorate.core.kinds import PEERLESS
-from quorate.core.peer import Peer, Steps
+from quorate.core.peer import Peer
 from quorate.core.ranks.part import Part
 from quorate.core.ranks.times import derive
 from quorate.hosts.peerless import Peerless, Shared
 from quorate.ports import Beat
 from quorate.stores.opening import open_pulse, open_store
 
-NOTE_BYTES, RECORD_BYTES, RECORD_BYTES_EACH = 24, 220, 4
+NOTE_BYTES, RECORD_BYTES, RECORD_BYTES_EACH = 32, 220, 4
 """As long as they are in earnest, about."""
 
 
@@ -47,6 +49,12 @@ class Job(msgspec.Struct):
     """Whether it says so, on a line, when all its ranks have been let in."""
     late_s: float = 0.0
     """By how much it arrives later than others."""
+    rest_s: float = 0.0
+    """Between two attempts, as if it trained. Whose turn it is to come last rests twice as long."""
+
+    def rest(self, step: int, rank: int) -> None:
+        if self.rest_s:
+            time.sleep(self.rest_s * (2 if step % self.settings["form_members"] == rank else 1))
 
 
 class Answer(msgspec.Struct):
@@ -145,6 +153,7 @@ class Seat:
             while job.what == "dies" or turn.attempt <= job.rounds + 1:
                 if job.late_s:
                     time.sleep(job.late_s)
+                job.rest(turn.attempt, self._rank)
                 arrived_s, attempt = time.monotonic(), turn.attempt
                 turn = self._drive(host, peer, part.vote(True))
                 self.times.append((attempt, arrived_s, time.monotonic()))
@@ -197,18 +206,13 @@ def count_asks() -> Callable[[], int]:
     """Queries to a TCPStore by the thread that asks."""
     from quorate.stores import tcpwire
 
-    ask, wait, asked = tcpwire.Wire.ask, tcpwire.Wire.wait, threading.local()
+    ask, asked = tcpwire.Wire.ask, threading.local()
 
     def asking(wire: Any, *queries: Any) -> Any:
-        asked.number = getattr(asked, "number", 0) + len(queries)
+        asked.number = getattr(asked, "number", 0) + sum(1 for query in queries if query.said)
         return ask(wire, *queries)
 
-    def waiting(wire: Any, key: str, timeout_s: float) -> bool:
-        asked.number = getattr(asked, "number", 0) + 1
-        return wait(wire, key, timeout_s)
-
     setattr(tcpwire.Wire, "ask", asking)  # noqa: B010
-    setattr(tcpwire.Wire, "wait", waiting)  # noqa: B010
     return lambda: getattr(asked, "number", 0)
 
 
@@ -223,23 +227,24 @@ def count_in(job: Job) -> Answer:
     host, port, _ = parse_url(job.url)
     times: list[tuple[int, float, float]] = []
 
-    def work() -> None:
+    def work(rank: int) -> None:
         store = TCPStore(host, port, is_master=False, wait_for_workers=False, timeout=timedelta(seconds=30))
         for step in range(job.rounds):
+            job.rest(step, rank)
             arrived_s = time.monotonic()
             if store.add(f"{job.run}/count/{step}", 1) == job.settings["form_members"]:
                 store.set(f"{job.run}/open/{step}", "1")
             store.wait([f"{job.run}/open/{step}"])
             times.append((step, arrived_s, time.monotonic()))
 
-    together([work for _ in job.ranks])
+    together([partial(work, rank) for rank in job.ranks])
     return Answer(merged(times))
 
 
 def bare_calls(job: Job) -> Answer:
-    """What a decision cannot do without, and nothing else: leave a note and be counted; the last one reads the notes
-    and whether there are letters, and writes; everybody else waits, and reads what was written. Nobody understands
-    any of it, and it survives no death."""
+    """What a decision cannot do without, and nothing else: leave a note, read the notes, whether there are letters, and
+    the last record; the last one writes, and says so; everybody else waits for that. Nobody understands any of it, and
+    it survives no death."""
     from quorate.stores import tcpwire as wire
     from quorate.stores.tcpstore import parse_url
 
@@ -248,24 +253,25 @@ def bare_calls(job: Job) -> Answer:
     note, record = bytes(NOTE_BYTES), bytes(RECORD_BYTES + RECORD_BYTES_EACH * size)
     times: list[tuple[int, float, float]] = []
 
-    def work() -> None:
-        line = wire.Wire(host, port, 30.0)
+    def work(rank: int) -> None:
+        line, other = (wire.Wire(host, port, 30.0) for _ in range(2))
         for step in range(job.rounds):
-            base = f"{job.run}/{step}"
+            base, before = f"{job.run}/{step}", f"{job.run}/{step - 1}"
+            job.rest(step, rank)
             arrived_s = time.monotonic()
-            _, count = line.ask(wire.append(f"{base}/notes", note), wire.add(f"{base}/count", 1))
-            if count == size:
-                line.ask(wire.multi_get([f"{base}/notes"]))
-                line.ask(wire.add(f"{job.run}/posted", 0))
-                line.ask(wire.compare_set(f"{base}/record", b"", record), wire.multi_get([f"{job.run}/floor"]))
+            keys = [f"{base}/notes", f"{job.run}/posted", f"{job.run}/emptied", f"{before}/record", f"{job.run}/floor"]
+            asked = wire.append(keys[0], note), wire.multi_get(keys), wire.begin_wait(f"{base}/usual")
+            if len(line.ask(*asked)[1][0]) == size * len(note):
+                other.ask(wire.compare_set(f"{base}/record", b"", record), wire.multi_get([f"{job.run}/floor"]))
+                other.ask(wire.put(f"{base}/usual", b"1"))
+                line.ask(wire.CANCEL_WAIT)
             else:
-                while not line.wait(f"{base}/record", 30.0):
-                    pass
-                line.ask(wire.multi_get([f"{base}/record", f"{base}/next", f"{job.run}/floor"]))
+                line.ask(wire.END_OF_WAIT)
             times.append((step, arrived_s, time.monotonic()))
-        line.close()
+        for each in (line, other):
+            each.close()
 
-    together([work for _ in job.ranks])
+    together([partial(work, rank) for rank in job.ranks])
     return Answer(merged(times))
 
 

@@ -16,19 +16,42 @@ The rules:
   learn of them. The fold knows each by its cause: a letter that is read twice counts once. Only who wrote the entry
   discards: it has folded all that the senders of those letters knew.
 - A duty is a letter that is no command: something that one peer makes and all use, under a key that is created once.
+- Most entries are what everybody expects: *the usual*, of which everybody knows what comes of it. Whoever has won with
+  it says so. Those who wait go on when they are told, and read it with what they ask next: until then it is *unread*.
 - Entries below a snapshot may be gone. Whoever needs one of them reads the journal anew, from the snapshot.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator
+from collections.abc import Callable
 from typing import Any, Final
 
-import msgspec
-from msgspec import Raw
-
+from quorate.core.asks import (
+    DUTY,
+    PAGE,
+    Append,
+    Arrivals,
+    Arrive,
+    Arrived,
+    Await,
+    Beats,
+    Collect,
+    Command,
+    Discard,
+    Letter,
+    Load,
+    Read,
+    Save,
+    Steps,
+    Taken,
+    Tell,
+    Unread,
+    Usual,
+    Watch,
+    Written,
+)
 from quorate.core.batch import Batch, Full
-from quorate.core.codec import NO_DIGEST, Reader, digest, encode
+from quorate.core.codec import NO_DIGEST, Reader, digest
 from quorate.core.errors import Bug, EntriesGone, Refusal
 from quorate.core.journal import (
     MAX_ENTRY_BYTES,
@@ -41,122 +64,11 @@ from quorate.core.journal import (
 from quorate.core.machine import Collector, Event, Explanation
 from quorate.core.members import Cause
 from quorate.core.run import Decided, Kinds, Run, fold
-from quorate.core.snapshot import Snapshot
 
-PAGE: Final = 1000
-"""Entries read at once, at most."""
 SNAPSHOT_EVERY: Final = 1000
 """Entries between two snapshots. The peer that wrote the entry saves; if it dies first, the next thousandth does."""
-DUTY: Final = "duty/"
-"""How the senders of letters begin that are no commands."""
 MAX_LOADS: Final = 20
 """Each of which found that what the snapshot needs was deleted meanwhile. No store is compacted that often."""
-
-# -- what a peer asks of its store ---------------------------------------------------------------------------------
-
-
-class Load(msgspec.Struct, frozen=True):
-    """-> the newest snapshot or None, and every entry after it."""
-
-
-class Read(msgspec.Struct, frozen=True):
-    """-> entries from ``first`` on, at most ``limit``: asking for more than there are costs some stores a question for
-    each. Raises EntriesGone, and so does Append."""
-
-    first: int
-    limit: int = PAGE
-
-
-class Append(msgspec.Struct, frozen=True):
-    """-> Written, Taken or Unclear."""
-
-    n: int
-    payload: bytes
-
-
-class Watch(msgspec.Struct, frozen=True):
-    """-> the number of the newest entry, as soon as it is beyond ``after``, or when the time is over."""
-
-    after: int
-    timeout_us: int
-
-
-class Beat(msgspec.Struct, frozen=True):
-    """Replace the note under the key. -> None"""
-
-    key: str
-    seq: int
-    note: bytes
-
-
-class Beats(msgspec.Struct, frozen=True):
-    """-> all notes, as a list."""
-
-
-class Arrive(msgspec.Struct, frozen=True):
-    """Leave a note in this turn, and be counted. -> how many so far: a hint, which nothing depends on."""
-
-    turn: int
-    who: str
-    note: bytes
-
-
-class Arrivals(msgspec.Struct, frozen=True):
-    """-> the notes that were left in this turn, as a list; one may be there twice."""
-
-    turn: int
-
-
-class Post(msgspec.Struct, frozen=True):
-    """-> whether the slot was free."""
-
-    letter: Letter
-
-
-class Collect(msgspec.Struct, frozen=True):
-    """-> letters that nobody has discarded."""
-
-
-class Discard(msgspec.Struct, frozen=True):
-    sender: str
-    upto: int
-
-
-class Save(msgspec.Struct, frozen=True):
-    """Keep the snapshot; what it covers may be archived."""
-
-    snapshot: Snapshot
-
-
-class Letter(msgspec.Struct, frozen=True):
-    sender: str
-    seq: int
-    payload: bytes
-
-
-class Command(msgspec.Struct, frozen=True, array_like=True):
-    """What a letter holds."""
-
-    cause: Cause
-    event: Raw
-
-
-class Written(msgspec.Struct, frozen=True):
-    pass
-
-
-class Taken(msgspec.Struct, frozen=True):
-    """Another entry is there."""
-
-    payload: bytes
-
-
-class Unclear(msgspec.Struct, frozen=True):
-    """The entry may be there or not."""
-
-
-Op = Load | Read | Append | Watch | Beat | Beats | Arrive | Arrivals | Post | Collect | Discard | Save
-Steps = Generator[Op, Any, Any]
 
 _command: Reader[Command] = Reader(Command, "letter")
 
@@ -177,6 +89,9 @@ class Peer:
         """Called with what each entry holds, when it has been folded."""
         self.outdated: Callable[[Letter], bool] = lambda _duty: False
         """Whether nobody needs this duty's letter any more."""
+        self.unread: Unread | None = None
+        self._turned: int | None = None
+        """The last entry that was not the usual one; None if this peer has not folded it."""
         self._secret = secret
         self._drawn = 0
         self._read_us = 0
@@ -227,11 +142,13 @@ class Peer:
         self.run = run
         self.collector = run.kind.collector(run.machine, self.now_us)
         self._read_us = self.now_us
+        self.unread = self._turned = None
 
     def catch_up(self, last: int | None = None) -> Steps:
         """Fold what others wrote, up to ``last`` if it is known. -> whether there was anything."""
         run, _ = self.folded()
         before = run.head.n
+        yield from self.settle()
         while last is None or run.head.n < last:
             entries = yield Read(run.head.n + 1, PAGE if last is None else min(PAGE, last - run.head.n))
             if not entries:
@@ -240,13 +157,32 @@ class Peer:
                 self._fold(payload)
         return run.head.n > before
 
-    def _fold(self, payload: bytes) -> None:
+    def _fold(self, payload: bytes, known_us: int | None = None) -> None:
         run, collector = self.folded()
         _, recorded = run.extend(payload)
-        self._read_us = self.now_us
-        collector.committed([event for _, event in recorded], run.machine, self.now_us)
+        self._read_us = self.now_us if known_us is None else known_us
+        events = [event for _, event in recorded]
+        if not _judged(run, "was_usual", events):
+            self._turned = run.head.n
+        collector.committed(events, run.machine, self._read_us)
         if self.folding is not None:
             self.folding(recorded)
+
+    def settle(self, payload: bytes | None = None) -> Steps:
+        """Fold the entry that is unread, if there is one. ``payload``: as it was read just now."""
+        if self.unread is None:
+            return
+        run, _ = self.folded()
+        payload = self.unread.payload or payload
+        if payload is None:
+            found = yield Read(run.head.n + 1, 1)
+            if not found:
+                raise Bug(f"run {self.created.run!r}: entry {run.head.n + 1} was said to be there, and is not")
+            payload = found[0]
+        known_us, self.unread = self.unread.known_us, None
+        self._fold(payload, known_us)
+        if self._turned == run.head.n:
+            raise Bug(f"run {self.created.run!r}: entry {run.head.n} was said to be the usual one, and is not")
 
     def await_entry(self, timeout_us: int) -> Steps:
         """Until somebody has written, or the time is over. -> whether somebody has."""
@@ -254,10 +190,29 @@ class Peer:
         last = yield Watch(run.head.n, timeout_us)
         return (yield from self.catch_up(last))
 
+    def await_usual(self, timeout_us: int, look: bool = True) -> Steps:
+        """As ``await_entry``, for those who need not read the usual to go on."""
+        run, _ = self.folded()
+        if self._turned is None:
+            return (yield from self.await_entry(timeout_us))
+        found = yield Await(run.head.n, self._turned, timeout_us, look)
+        if isinstance(found, Usual):
+            self.unread = Unread(self.now_us)
+            return True
+        return (yield from self.catch_up(found))
+
     def look(self) -> Steps:
         """See what everybody's notes say now."""
         notes = yield Beats()
         self.observe(notes, self.now_us)
+
+    def arrive(self, turn: int, note: bytes, wanted: int) -> Steps:
+        """Leave a note, and read what is unread. -> Arrived"""
+        known = self.folded()[0].head.n + (self.unread is not None)
+        read = self.unread is not None and self.unread.payload is None
+        arrived: Arrived = yield Arrive(turn, self.me, note, wanted, known, read)
+        yield from self.settle(arrived.entry)
+        return arrived
 
     def gather(self, turn: int) -> Steps:
         """See who has arrived."""
@@ -275,10 +230,11 @@ class Peer:
 
     # -- deciding ---------------------------------------------------------------------------------------------------
 
-    def propose(self) -> Steps:
+    def propose(self, look: bool = True) -> Steps:
         """Write the next entry: what is in the mailbox, and what is due. -> whether there is a new one now, whoever
-        wrote it."""
-        letters: list[Letter] = yield Collect()
+        wrote it. ``look``: whether there may be anything in the mailbox."""
+        yield from self.settle()
+        letters: list[Letter] = (yield Collect()) if look else []
         duties = [letter for letter in letters if letter.sender.startswith(DUTY)]
         commands = [letter for letter in letters if not letter.sender.startswith(DUTY)]
         run, collector = self.folded()
@@ -295,9 +251,19 @@ class Peer:
             return False
         _, payload = batch.entry(self.me, self.draw(b"nonce")[:NONCE_BYTES])
         there = yield from self._append(batch.n, payload)
-        self._fold(there)
-        if there == payload:
-            yield from self._tidy([*over, *(duty for duty in duties if self.outdated(duty))])
+        if there != payload:
+            since = self._turned
+            self._fold(there)
+            if since is not None and self._turned == batch.n:  # whoever wrote it may not have known whom to tell
+                yield Tell(batch.n, False, since)
+            return True
+        usual = not commands and _judged(run, "usual", due)
+        yield Tell(batch.n, usual, self._turned)
+        if usual and not duties and batch.n % self._snapshot_every:
+            self.unread = Unread(self.now_us, payload)
+            return True
+        self._fold(payload)
+        yield from self._tidy([*over, *(duty for duty in duties if self.outdated(duty))])
         return True
 
     def would(self, cause: Cause, event: Event) -> Decided | Refusal | Any:
@@ -393,5 +359,6 @@ class Peer:
         return collector.explain(run.machine, self.now_us)
 
 
-def letter(sender: str, seq: int, cause: Cause, event: Event) -> Letter:
-    return Letter(sender, seq, encode(Command(cause, Raw(encode(event)))))
+def _judged(run: Run, how: str, events: list[Event]) -> bool:
+    judge = getattr(run.machine, how, None)  # a kind need not have anything that is usual
+    return judge is not None and bool(judge(events))

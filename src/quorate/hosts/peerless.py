@@ -11,7 +11,8 @@ import time
 from collections.abc import Callable
 from typing import Any, Final
 
-from quorate.core import peer as ops
+from quorate.core import asks as ops
+from quorate.core.asks import Steps
 from quorate.core.errors import (
     EntriesGone,
     JournalBroken,
@@ -22,11 +23,12 @@ from quorate.core.errors import (
     OutcomeUnknown,
     QuorateError,
 )
-from quorate.core.peer import Peer, Steps
+from quorate.core.peer import Peer
 from quorate.core.ranks.times import Times
 from quorate.hosts.carry import read_run
 from quorate.ports import Append, Appended, Beat, Journal, Letter, Mailbox, Pulse, Saved
 from quorate.ports.keyvalue import StoreLost
+from quorate.ports.meeting import Meeting
 from quorate.ports.pulse import Gathered, Gathering
 
 PAUSE_S: Final = 0.05
@@ -69,6 +71,7 @@ class Shared:
         self.pulse = pulse
         self.mailbox = mailbox
         self.gathering: Gathering = pulse if isinstance(pulse, Gathering) else Gathered(pulse)
+        self.meeting: Meeting | None = getattr(journal, "meeting", None)
         self.count = 0
 
     def close(self) -> None:
@@ -170,8 +173,30 @@ class Peerless:
     def _beats(self, _op: ops.Beats) -> list[bytes]:
         return [beat.note for beat in self.shared.pulse.beats(self.run).values()]
 
-    def _arrive(self, op: ops.Arrive) -> int:
-        return self.shared.gathering.arrive(self.run, PLACE, op.turn, op.who, op.note)
+    def _await(self, op: ops.Await) -> int | ops.Usual:
+        """Where nobody can be told, whoever waits watches the journal."""
+        journal, meeting, timeout_s = self.shared.journal, self.shared.meeting, op.timeout_us / 1e6
+        if meeting is None:
+            return journal.watch(self.run, op.after, timeout_s)
+        began_s = time.monotonic()
+        usual = meeting.wait(self.run, op.after, op.since, timeout_s)
+        if usual:
+            return ops.Usual()
+        if usual is None and not op.look:
+            return op.after
+        left_s = 0.0 if usual is None else timeout_s - (time.monotonic() - began_s)
+        return journal.watch(self.run, op.after, left_s)
+
+    def _tell(self, op: ops.Tell) -> None:
+        if self.shared.meeting is not None:
+            self.shared.meeting.tell(self.run, op.n, op.usual, op.since)
+
+    def _arrive(self, op: ops.Arrive) -> ops.Arrived:
+        meeting = self.shared.meeting
+        if meeting is None:
+            return ops.Arrived(self.shared.gathering.arrive(self.run, PLACE, op.turn, op.who, op.note))
+        met = meeting.arrive(self.run, PLACE, op.turn, op.note, op.wanted, op.known, op.read)
+        return ops.Arrived(met.count, met.notes, met.letters, met.entry)
 
     def _arrivals(self, op: ops.Arrivals) -> list[bytes]:
         return self.shared.gathering.arrivals(self.run, PLACE, op.turn)
@@ -194,7 +219,8 @@ class Peerless:
 
 
 _HOW: Final[dict[type[Any], Callable[[Peerless, Any], Any]]] = {
-    ops.Append: Peerless._append, ops.Watch: Peerless._watch, ops.Read: Peerless._read, ops.Load: Peerless._load,
+    ops.Append: Peerless._append, ops.Watch: Peerless._watch, ops.Await: Peerless._await, ops.Tell: Peerless._tell,
+    ops.Read: Peerless._read, ops.Load: Peerless._load,
     ops.Save: Peerless._save, ops.Beat: Peerless._beat, ops.Beats: Peerless._beats, ops.Arrive: Peerless._arrive,
     ops.Arrivals: Peerless._arrivals, ops.Post: Peerless._post, ops.Collect: Peerless._collect,
     ops.Discard: Peerless._discard,

@@ -67,11 +67,12 @@ class KeyValue(Protocol):
 
     def add(self, key: str, amount: int) -> int:
         """Add to a counter and return its new value; a missing one is 0. Adding 0 only reads. Atomic, acknowledged. A
-        counter's key is used with ``add`` and ``delete`` only."""
+        counter's key is used with ``add``, ``delete`` and reading only: a counter is read as a decimal number."""
 
-    def append_and_count(self, key: str, value: bytes, counter: str) -> int:
-        """Put the value behind those that are stored there, if any, and afterwards ``add`` 1 to the counter, whose new
-        value is returned. Each of the two is atomic. Acknowledged: if it returns, both have happened."""
+    def append_then_get(self, key: str, value: bytes, others: Sequence[str], awaits: str = "") -> list[bytes | None]:
+        """Put the value behind those that are stored there, if any, and afterwards ``get_many``, in one trip where that
+        is possible. The first is atomic. Acknowledged: if it returns, all of it has happened. ``awaits``: for which key
+        the caller is going to ``wait_either``, as the first, so that some stores begin with it in the same trip."""
 
     def delete(self, key: str) -> bool:
         """Remove the key; False if it was not there. Atomic, acknowledged."""
@@ -82,6 +83,15 @@ class KeyValue(Protocol):
 
     def fetch(self, keys: Sequence[str], timeout_s: float) -> list[bytes | None]:
         """Block until the first key exists or the time is over, then ``get_many``. Holds up no other call either."""
+
+    def announce(self, key: str) -> None:
+        """Create the key, if it is not there, for those who wait for it. The one operation that is not acknowledged: it
+        may never happen, and nobody is told."""
+
+    def wait_either(self, key: str, other: str, timeout_s: float) -> str | None:
+        """Block until one of both keys exists or the time is over; which one, and None if neither. Both must be keys
+        that are announced and deleted, and nothing else: so some stores need not look whether it is there. Holds up no
+        other call either."""
 
     def guard(self, check: Callable[[Look], None]) -> None:
         """Have ``check`` look at the store now, and again over every new connection before anything else goes over it.

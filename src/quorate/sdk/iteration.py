@@ -28,6 +28,8 @@ class Loop(Protocol):
 
     def glance(self) -> Sight | None: ...
 
+    def recall(self, before: Decision) -> Decision: ...
+
 
 class Iteration:
     """The same for everybody who is in it, except ``index`` and ``joined``."""
@@ -46,8 +48,7 @@ class Iteration:
         """This process was not in the attempt before: it has to take over the model, from one of ``donors`` if there
         are any, from the last checkpoint otherwise."""
         self.donors = [int(name) for name in turn.donors]
-        self.before: Decision | None = turn.before
-        """How the last attempt ended: who decided, who left and why."""
+        self._before = turn.before
         self.token = turn.token()
         """What checkpoints and messages carry: one that is older than what was seen before comes from a rank that has
         been given up. It grows with every attempt, and also when the run begins anew after its store was lost."""
@@ -65,6 +66,14 @@ class Iteration:
         """A name for collectives that only the members of this very attempt use."""
         members = ",".join(str(member) for member in self.members)
         return f"{self._ranks.run}-{self.token}-{hashlib.sha256(members.encode()).hexdigest()[:12]}"
+
+    @property
+    def before(self) -> Decision | None:
+        """How the last attempt ended: who left and why. Who decided, and how long that took, is only known when the
+        record has been read, which is when this rank votes or asks for something that is made once."""
+        if self._before is not None and not self._before.decider:
+            self._before = self._ranks.recall(self._before)
+        return self._before
 
     @property
     def voted(self) -> bool:

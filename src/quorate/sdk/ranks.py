@@ -21,18 +21,17 @@ from collections.abc import Callable, Iterator
 from types import TracebackType
 from typing import Any, Final
 
-import msgspec
-
+from quorate.core.asks import Steps
 from quorate.core.errors import ConfigError, JournalError, QuorateError, Refusal, Refused
 from quorate.core.journal import RunCreated
 from quorate.core.kinds import PEERLESS
 from quorate.core.machine import Event
 from quorate.core.members import Cause
-from quorate.core.peer import Peer, Steps
-from quorate.core.ranks.events import AttemptDecided, RankBeat, RankJoined, RankLeft
+from quorate.core.peer import Peer
+from quorate.core.ranks.events import AttemptDecided, RankJoined, RankLeft
 from quorate.core.ranks.part import Part, Stage, Turn
 from quorate.core.ranks.salvage import begin_anew
-from quorate.core.ranks.state import OUT, Config, Crew
+from quorate.core.ranks.state import OUT, Config, Crew, Decision
 from quorate.core.ranks.times import Times, derive
 from quorate.core.run import Run, UnknownRules
 from quorate.hosts.peerless import OutOfReach, Peerless, Shared, fix_of
@@ -56,7 +55,7 @@ from quorate.sdk.errors import (
 from quorate.sdk.iteration import Iteration
 from quorate.sdk.lookout import Lookout
 from quorate.sdk.news import OnNews, Teller, show_log
-from quorate.sdk.rank_parts import ToldPart, check_rank, check_settings
+from quorate.sdk.rank_parts import ToldPart, check_rank, check_settings, gone_of
 from quorate.stores.opening import open_store
 
 DRAIN_S: Final = 20.0
@@ -64,7 +63,6 @@ DRAIN_S: Final = 20.0
 LEAVE_S: Final = 5.0
 """For a goodbye to be written. The others notice the silence of whoever cannot say it."""
 
-_beat = msgspec.msgpack.Decoder(RankBeat)
 POLL_S: Final = 0.005
 
 
@@ -383,12 +381,24 @@ class Ranks:
 
     def explain(self) -> str:
         """What this rank is waiting for, and why."""
+        self._read_on()
         self._peer.now_us = now_us()
         return self._peer.explain().sentence
 
     def overview(self) -> dict[str, Any]:
+        self._read_on()
         run, collector = self._peer.folded()
         return collector.overview(run.machine, now_us())
+
+    def recall(self, before: Decision) -> Decision:
+        """A decision as the record has it, if that has been read."""
+        return self.part.recall(before)
+
+    def _read_on(self) -> None:
+        """What was said to have been written, as far as the store answers."""
+        if self._peer.unread is not None and self.host is not None:
+            with contextlib.suppress(QuorateError, _Enough):
+                self.host.drive(self._peer, self.part.settle(), self._between)
 
     @property
     def operations(self) -> int:
@@ -412,17 +422,7 @@ class Ranks:
     def missing(self, lives: dict[int, int]) -> list[int]:
         """Which of these, by rank and incarnation, do not go on with this attempt, as far as the beater has seen."""
         sight = self.glance()
-        if sight is None:
-            return []
-        found = []
-        for seen in sight.seen:
-            with contextlib.suppress(msgspec.ValidationError):
-                beat = _beat.decode(seen.note)
-                silent_us = sight.looked_us - max(seen.changed_us, sight.steady_us)
-                life = lives.get(int(beat.member), beat.incarnation)
-                if beat.incarnation > life or (beat.incarnation == life and silent_us >= self.times.dead_us()):
-                    found.append(int(beat.member))
-        return sorted(set(found) & lives.keys() - {self.rank})
+        return [] if sight is None else sorted(gone_of(sight, lives, self.times.dead_us()) - {self.rank})
 
     def stop_waiting(self, stop: bool) -> None:
         """From another thread: whatever waits here ends soon, and may be called again when this is over."""

@@ -38,11 +38,14 @@ class AsyncIteration:
         self.index = blocking.index
         self.joined = blocking.joined
         self.donors = blocking.donors
-        self.before: Decision | None = blocking.before
         self.token = blocking.token
         self.addresses = blocking.addresses
         self.learner = blocking.learner
         self.group = blocking.group
+
+    @property
+    def before(self) -> Decision | None:
+        return self.blocking.before
 
     async def vote(self, ok: bool = True) -> bool:
         return await self._ranks.call(lambda: self.blocking.vote(ok))

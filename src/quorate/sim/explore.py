@@ -1,11 +1,13 @@
 """Every order of every step: the journal's algorithm over a bare store, explored to the end.
 
 The simulator draws lives and looks for trouble; this goes through *all* of them, for a small world. Ranks share a store
-that does one operation at a time. A rank that is idle may, at any time, propose the next entry it does not have, read
-any entry up to there, clean up any entry it has, or look for the last one. Whoever wants to propose may: suspicion is
-arbitrary. Between any two operations a rank may be paused for as long as all others like, or die and come back as a new
-process that has forgotten everything and proposes another record. There is no limit on deaths. (An operation that is
-still on its way when its sender dies is the operation of a rank that was paused before it.)
+that does one operation at a time. A rank that is idle may, at any time, propose the next entry it does not have and
+tell the others if it has won, read any entry up to there, clean up any entry it has, or look for the last one. Whoever
+wants to propose may: suspicion is arbitrary. Whoever is told of an entry adopts it, at any time afterwards: so it
+counts as adopted from the moment on in which it is told. Between any two operations a rank may be paused for as long as
+all others like, or die and come back as a new process that has forgotten everything and proposes another record. There
+is no limit on deaths. (An operation that is still on its way when its sender dies is the operation of a rank that was
+paused before it.)
 
 Checked in every state:
 
@@ -62,8 +64,9 @@ class _Search:
         self.world = world
         self.ranks = ranks
         self._names: dict[tuple[int, ...], dict[int, int] | None] = {}
+        none = (0,) * world.attempts
         self.first: State = (
-            world.board(Board((0,) * world.attempts, (0,) * world.attempts, (0, 0))),
+            world.board(Board(none, none, (0, 0))),
             *(world.rank(Rank(1, None, ())) for _ in range(ranks)),
         )
 

@@ -16,7 +16,8 @@ from quorate.stores.keyvalue.entries import Entries
 from quorate.stores.keyvalue.keys import NONCE_BYTES
 from quorate.stores.keyvalue.steps import (
     Add,
-    AppendAndCount,
+    Announce,
+    AppendThenGet,
     Create,
     CreateThenGet,
     Delete,
@@ -35,11 +36,12 @@ RECORDS = (Get, Create, Swap)
 """Operations that are answered with what is stored: a record, if it is an entry's key."""
 
 
-Single = Get | Exists | Create | Swap | Delete
+Single = Get | Exists | Create | Swap | Announce | Delete
 
 
 class Program(NamedTuple):
-    """What a rank does: propose, read, clean, or look for the end; for entry n; its own record, when it proposes."""
+    """What a rank does: propose and, having won, tell; read, clean, or look for the end; for entry n; its own record,
+    when it proposes."""
 
     verb: str
     n: int
@@ -206,14 +208,17 @@ class World:
         assert turn.step is not None
         answer, after = self._perform(self.boards[board], turn.step)
         said = f"{_intent(program) if not answers else 'goes on'}: {_say(turn.step, answer)}"
+        violation = ""
+        if isinstance(turn.step, Announce):
+            after, violation = _adopt(after, program.n, program.record)
         answers = (*answers, answer)
         turn = self._turn(program, answers)
+        violation = violation or _broken(after)
         if turn.step is not None:
-            return Move(self.board(after), self.rank(Rank(at, program, answers)), said, _broken(after))
-        return self._finish(after, at, program, turn.result, said)
+            return Move(self.board(after), self.rank(Rank(at, program, answers)), said, violation)
+        return self._finish(after, at, program, turn.result, said, violation)
 
-    def _finish(self, after: Board, at: int, program: Program, result: Any, said: str) -> Move:
-        violation = _broken(after)
+    def _finish(self, after: Board, at: int, program: Program, result: Any, said: str, violation: str) -> Move:
         if isinstance(result, EntriesGone):
             at = max(at, result.available)
             said += f"; is told that entry {program.n} is gone"
@@ -221,14 +226,9 @@ class World:
             said += f"; finds that entry {result} is the last"
             violation = violation or _wrong_end(after, at, result)
         elif result:
-            before = after.adopted[program.n - 1]
             said += f"; adopts record {result} as entry {program.n}"
-            if before and before != result:
-                violation = f"record {result} is adopted as entry {program.n}, and record {before} was before"
-            adopted = list(after.adopted)
-            adopted[program.n - 1] = before or result
-            after = Board(after.entries, tuple(adopted), after.marks)
-            violation = violation or _broken(after)
+            after, wrong = _adopt(after, program.n, result)
+            violation = violation or wrong or _broken(after)
             at = max(at, program.n + 1)
         return Move(self.board(after), self.rank(Rank(min(at, self.attempts + 1), None, ())), said, violation)
 
@@ -236,6 +236,8 @@ class World:
 
     def _perform(self, board: Board, step: Single) -> tuple[int, Board]:
         """One operation of a store, on numbers instead of bytes."""
+        if isinstance(step, Announce):  # nobody ever reads it: see _adopt
+            return 0, board
         key = step.key
         stored = self._stored(board, key)
         match step:
@@ -282,13 +284,18 @@ class World:
 
     def _start(self, program: Program) -> Steps[Any]:
         if program.verb == "propose":
-            nonce = program.record.to_bytes(NONCE_BYTES, "big")
-            return self._entries.create(program.n, b"%d" % program.record, nonce)
+            return self._propose(program.n, program.record)
         if program.verb == "read":
             return self._entries.read(program.n, 1)
         if program.verb == "look":
             return self._entries.last(0)
         return self._entries.clean(program.n)
+
+    def _propose(self, n: int, record: int) -> Steps[Any]:
+        outcome = yield from self._entries.create(n, b"%d" % record, record.to_bytes(NONCE_BYTES, "big"))
+        if isinstance(outcome, Appended):
+            yield from self._entries.tell(n)
+        return outcome
 
     def _turn(self, program: Program, answers: tuple[int, ...]) -> _Turn:
         known = self._turns.get((program, answers))
@@ -313,7 +320,7 @@ class World:
             return _Turn(None, gone)
 
     def _answer(self, step: Step, single: tuple[Single, ...], given: tuple[int, ...]) -> object:
-        if isinstance(step, Delete | Exists):
+        if isinstance(step, Delete | Exists | Announce):
             return bool(given[0])
         values = [self._value(each.key, answer) for each, answer in zip(single, given, strict=True)]
         if isinstance(step, GetMany):
@@ -328,7 +335,7 @@ def _single(step: Step) -> tuple[Single, ...]:
             return tuple(map(Get, keys))
         case CreateThenGet(key, value, other):
             return Create(key, value), Get(other)
-        case Add() | AppendAndCount():
+        case Add() | AppendThenGet():
             raise AssertionError(f"{step} is not explored")
     return (step,)
 
@@ -367,6 +374,8 @@ def _say(step: Single, answer: int) -> str:
             return f"create {what} -> {answer} is there"
         case Swap():
             return f"swap {what} -> {answer or 'nothing'} is there"
+        case Announce():
+            return f"announce {what}"
     return f"delete {what}" + ("" if answer else ", which was not there")
 
 
@@ -382,6 +391,15 @@ def _result(program: Program, value: object) -> int:
         case int(last) if program.verb == "look":
             return last
     return 0
+
+
+def _adopt(board: Board, n: int, record: int) -> tuple[Board, str]:
+    """Somebody goes on with this record as entry n. Whoever is told of one, and everybody may be from that moment on,
+    adopts the record of whoever tells: what is told is a bare yes, and never taken back."""
+    before = board.adopted[n - 1]
+    adopted = (*board.adopted[: n - 1], before or record, *board.adopted[n:])
+    wrong = f"record {record} is adopted as entry {n}, and record {before} was before"
+    return Board(board.entries, adopted, board.marks), wrong if before not in (0, record) else ""
 
 
 def _at(entries: tuple[int, ...], slot: int | None) -> int:

@@ -16,6 +16,7 @@ from pathlib import Path
 from time import monotonic, sleep
 
 from quorate.core.errors import JournalBroken, JournalBusy, JournalFull
+from quorate.folders import make_directory, sync_directory
 
 TEMPORARY = ".new"
 NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
@@ -48,22 +49,6 @@ def _write(path: Path, chunks: Iterable[bytes]) -> int:
         file.flush()
         os.fsync(file.fileno())
         return file.tell()
-
-
-def make_directory(path: Path) -> None:
-    """Create the directory durably, and the ones above it that are missing."""
-    missing = [place for place in (path, *path.parents) if not place.exists()]
-    path.mkdir(parents=True, exist_ok=True)
-    for place in reversed(missing):
-        sync_directory(place.parent)
-
-
-def sync_directory(path: Path) -> None:
-    descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
 
 
 class Lock:

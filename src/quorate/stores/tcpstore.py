@@ -27,7 +27,7 @@ import socket
 import sys
 from collections.abc import Callable, Sequence
 from threading import Lock
-from time import monotonic
+from time import monotonic, sleep
 from typing import Any, TypeVar
 from urllib.parse import urlsplit
 
@@ -37,6 +37,7 @@ from quorate.stores import tcpwire as wire
 from quorate.stores.keyvalue import KeyValueJournal, KeyValueMailbox, KeyValuePulse
 from quorate.stores.keyvalue.keys import checked_key, checked_value
 from quorate.stores.keyvalue.session import PREFIX
+from quorate.stores.tcpvigil import Vigil
 from quorate.stores.tcpwire import Failed, HungUp, Query, Wire
 
 SCHEME = "tcpstore"
@@ -47,6 +48,7 @@ IDLE = 2
 SLICE_S = 0.05
 """How often a wait looks by itself at a server without libuv, which wakes up nobody when a key is created."""
 _NOTHING = "quorate/nobody-creates-this"
+_THERE = b"1"
 
 T = TypeVar("T")
 
@@ -71,6 +73,7 @@ class TcpStoreKeyValue:
         self._lock = Lock()
         self._idle: list[Wire] = []
         self._busy: set[Wire] = set()
+        self._vigils: list[Vigil] = []
         self._check: Callable[[Look], None] | None = None
         self._careful: bool | None = None
         """Whether the server hangs up on who asks for a missing key; None if that is not known yet."""
@@ -110,10 +113,23 @@ class TcpStoreKeyValue:
         counted: int = (self._change(query) if amount else self._read(lambda line: line.ask(query)))[0]
         return counted
 
-    def append_and_count(self, key: str, value: bytes, counter: str) -> int:
-        queries = wire.append(checked_key(key), checked_value(value)), wire.add(checked_key(counter), 1)
-        counted: int = self._change(*queries)[1]
-        return counted
+    def append_then_get(self, key: str, value: bytes, others: Sequence[str], awaits: str = "") -> list[bytes | None]:
+        query, wanted = wire.append(checked_key(key), checked_value(value)), [checked_key(other) for other in others]
+        if self._careful is not False:
+            self._change(query, wire.check(key))
+            try:
+                return self.get_many(wanted)
+            except Unreachable as error:
+                raise OutcomeUnknown(str(error)) from None
+        if not awaits:
+            _, values = self._change(query, wire.multi_get(wanted))
+        else:
+            checked_key(awaits)
+            try:
+                _, values = self._keep_vigil(lambda vigil: vigil.ask(awaits, query, wire.multi_get(wanted)))
+            except Failed as failed:
+                raise OutcomeUnknown(self._said(failed)) from None
+        return [value or None for value in values]
 
     def delete(self, key: str) -> bool:
         return bool(self._change(wire.delete(checked_key(key)))[0])
@@ -133,6 +149,16 @@ class TcpStoreKeyValue:
         self._read(lambda line: self._wait(line, wanted[0], timeout_s, lambda: look(line)))
         return values
 
+    def announce(self, key: str) -> None:
+        query = wire.put(checked_key(key), _THERE)
+        self._read(lambda line: line.ask(query))
+
+    def wait_either(self, key: str, other: str, timeout_s: float) -> str | None:
+        wanted = [checked_key(key), checked_key(other)]
+        if self._careful:
+            return self._read(lambda line: self._look_for_either(line, wanted, timeout_s))
+        return self._twice(lambda: self._keep_vigil(lambda vigil: vigil.wait(key, other, timeout_s)))
+
     def guard(self, check: Callable[[Look], None]) -> None:
         self._check = check
         check(self.get)
@@ -142,19 +168,23 @@ class TcpStoreKeyValue:
             self._closed = True
             for line in (*self._idle, *self._busy):
                 line.hang_up()
-            while self._idle:
-                self._idle.pop().close()
+            for idle in (self._idle, self._vigils):
+                while idle:
+                    idle.pop().close()
 
     # -- connections --------------------------------------------------------------------------------------------------
 
     def _read(self, ask: Callable[[Wire], T]) -> T:
+        return self._twice(lambda: self._call(ask))
+
+    def _twice(self, call: Callable[[], T]) -> T:
         """A lost connection is not told: what changes nothing is simply asked again over a new one."""
         try:
-            return self._call(ask)
+            return call()
         except Failed:
             pass
         try:
-            return self._call(ask)
+            return call()
         except Failed as failed:
             raise Unreachable(self._said(failed)) from None
 
@@ -184,6 +214,51 @@ class TcpStoreKeyValue:
             if self._careful and look():
                 return True
         return look()
+
+    def _look_for_either(self, line: Wire, keys: list[str], timeout_s: float) -> str | None:
+        """Where nobody is woken up."""
+        deadline = monotonic() + timeout_s
+        while True:
+            there = next((key for key in keys if line.ask(wire.check(key))[0]), None)
+            left_s = deadline - monotonic()
+            if there is not None or left_s <= 0:
+                return there
+            sleep(min(left_s, SLICE_S))
+
+    def _keep_vigil(self, ask: Callable[[Vigil], T]) -> T:
+        vigil = self._take_vigil()
+        try:
+            return ask(vigil)
+        except BaseException:
+            vigil.close()
+            raise
+        finally:
+            self._busy.difference_update(vigil.lines)
+            if vigil.good and not self._vigils and not self._closed:
+                self._vigils.append(vigil)
+            else:
+                vigil.close()
+
+    def _take_vigil(self) -> Vigil:
+        self._refuse_closed()
+        try:
+            vigil = self._vigils.pop()
+        except IndexError:
+            vigil = self._dial_vigil()
+        with self._lock:
+            if not self._closed:
+                self._busy.update(vigil.lines)
+                return vigil
+        vigil.close()
+        raise ValueError("this store is closed")
+
+    def _dial_vigil(self) -> Vigil:
+        first = self._dial()
+        try:
+            return Vigil(first, self._dial())
+        except BaseException:
+            first.close()
+            raise
 
     def _get_many(self, line: Wire, keys: list[str]) -> list[bytes | None]:
         there = keys

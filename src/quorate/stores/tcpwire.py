@@ -18,14 +18,17 @@ from struct import Struct
 from time import monotonic
 from typing import Any, Final
 
-_VALIDATE, _COMPARE_SET, _ADD, _CHECK, _WAIT, _DELETE, _APPEND, _MULTI_GET, _CANCEL, _PING = (
-    bytes([number]) for number in (0, 2, 4, 5, 6, 8, 9, 10, 12, 13)
+_VALIDATE, _SET, _COMPARE_SET, _ADD, _CHECK, _WAIT, _DELETE, _APPEND, _MULTI_GET, _CANCEL, _PING = (
+    bytes([number]) for number in (0, 1, 2, 4, 5, 6, 8, 9, 10, 12, 13)
 )
 _MAGIC: Final = 0x3C85F7CE
 _U32, _U64, _I64 = Struct("=I"), Struct("=Q"), Struct("=q")
+_size_at: Final = _U64.unpack_from
 _TIMEOUT: Final = Struct("@ll")
 _ONE: Final = _U64.pack(1)
-_CHUNK: Final = 1 << 16
+_CHUNK: Final = 1 << 13
+"""More than most answers, and little enough to be had at once. A long answer is read in larger ones."""
+_LARGE: Final = 1 << 20
 _SLICE_S: Final = 0.25
 """After which the kernel lets a read that has got nothing look at the clock. A wait that is shorter asks it first."""
 _CANCELED: Final = b"\1"
@@ -64,6 +67,11 @@ def append(key: str, value: bytes) -> Query:
     return Query(_APPEND + _key(key) + _U64.pack(len(value)) + value, lambda _wire: None)
 
 
+def put(key: str, value: bytes) -> Query:
+    """Whatever is there. Not answered either."""
+    return Query(_SET + _key(key) + _U64.pack(len(value)) + value, lambda _wire: None)
+
+
 def check(key: str) -> Query:
     return Query(_CHECK + _ONE + _key(key), lambda wire: wire.read(1) == b"\0")
 
@@ -76,7 +84,13 @@ def multi_get(keys: Sequence[str]) -> Query:
     """-> the values, all of one moment. For a missing key the usual server says nothing, in no bytes; the older one
     hangs up."""
     said = b"".join([_MULTI_GET, _U64.pack(len(keys)), *map(_key, keys)])
-    return Query(said, lambda wire: [wire.read_value() for _ in keys])
+    return Query(said, lambda wire: wire.read_values(len(keys)))
+
+
+def begin_wait(key: str) -> Query:
+    """Answered by one byte, when somebody has touched the key, behind what else was asked before. Then ``END_OF_WAIT``
+    is to be asked next, or ``CANCEL_WAIT`` if that is not known."""
+    return Query(_WAIT + _ONE + _key(key), lambda _wire: None)
 
 
 def _key(key: str) -> bytes:
@@ -115,17 +129,22 @@ class Wire:
         """Until somebody has touched the key, which may be there then; False if the time is over. A server that has
         died is noticed at once, one that is silent when the time is over."""
         deadline_s = monotonic() + timeout_s
-        self._send(_WAIT + _ONE + _key(key))
-        while len(self._there) == self._at:
+        self.ask(begin_wait(key))
+        while not self.has_more():
             left_s = deadline_s - monotonic()
             if left_s < _SLICE_S and not self._ready(max(0.0, left_s)):
-                self._send(_CANCEL)
-                while self.read(1) != _CANCELED:  # it had been touched in that moment
-                    pass
+                self.ask(CANCEL_WAIT)
                 return False
             self._receive_some(_CHUNK)
-        self.read(1)
+        self.ask(END_OF_WAIT)
         return True
+
+    def has_more(self) -> bool:
+        """Whether something has been received that nobody has read yet."""
+        return len(self._there) > self._at
+
+    def fileno(self) -> int:
+        return self._socket.fileno()
 
     def _ready(self, timeout_s: float) -> bool:
         waiting = select.poll()
@@ -136,6 +155,23 @@ class Wire:
 
     def read_value(self) -> bytes:
         return self.read(_U64.unpack(self.read(8))[0])
+
+    def read_values(self, count: int) -> list[bytes]:
+        """Several at once, as long as they have been received already: most of what is read is read here."""
+        if not self.has_more():
+            self._receive(8)
+        there, at, found = self._there, self._at, list[bytes]()
+        while len(found) < count and at + 8 <= len(there):
+            begin = at + 8
+            end = begin + _size_at(there, at)[0]
+            if end > len(there):
+                break
+            found.append(there[begin:end])
+            at = end
+        self._at = at
+        while len(found) < count:
+            found.append(self.read_value())
+        return found
 
     def read_number(self) -> int:
         number: int = _I64.unpack(self.read(8))[0]
@@ -151,11 +187,16 @@ class Wire:
         return found
 
     def _receive(self, size_bytes: int) -> None:
+        """At least so many, which are not there yet."""
         deadline_s = monotonic() + self._timeout_s
+        if not self.has_more():
+            self._receive_some(max(_CHUNK, min(size_bytes, _LARGE)))
+            if len(self._there) >= size_bytes:
+                return
         chunks, missing = [self._there[self._at :]], size_bytes - len(self._there) + self._at
         self._there, self._at = b"", 0
         while missing > 0:
-            self._receive_some(max(_CHUNK, min(missing, 1 << 20)))
+            self._receive_some(max(_CHUNK, min(missing, _LARGE)))
             if not self._there and monotonic() >= deadline_s:
                 raise self._broken(f"no answer within {self._timeout_s:g} s")
             chunks.append(self._there)
@@ -206,3 +247,11 @@ class Wire:
     def close(self) -> None:
         self.good = False
         self._socket.close()
+
+    def read_canceled(self) -> None:
+        while self.read(1) != _CANCELED:  # the key had been touched before
+            pass
+
+
+CANCEL_WAIT: Final = Query(_CANCEL, Wire.read_canceled)
+END_OF_WAIT: Final = Query(b"", lambda wire: wire.read(1))

@@ -7,16 +7,17 @@ from typing import Any
 
 from tests.core.scribe import RUN, Scribe, created
 
-from quorate.core import peer as ops
+from quorate.core import asks as ops
+from quorate.core.asks import Steps
 from quorate.core.codec import encode
 from quorate.core.errors import EntriesGone, QuorateError
 from quorate.core.journal import RunCreated
 from quorate.core.kinds import PEERLESS
 from quorate.core.members import Cause
-from quorate.core.peer import Peer, Steps
+from quorate.core.peer import Peer
 from quorate.core.ranks.events import AttemptDecided, RankArrived, RankBeat, RankJoined, RankLeft, RankReady
 from quorate.core.ranks.part import Part, Turn
-from quorate.core.ranks.state import Crew, Rank
+from quorate.core.ranks.state import Crew, Decision, Rank
 from quorate.core.ranks.times import derive
 from quorate.core.run import Run
 from quorate.sim.ranks.store import Store
@@ -221,6 +222,16 @@ class Boat:
             sailor.go(sailor.part.vote(sailor not in against))
         self.until(lambda: not any(sailor.busy for sailor in sailors if sailor.alive and not sailor.frozen))
         return [sailor.turn for sailor in sailors if sailor.alive and not sailor.frozen]
+
+    def read_on(self, sailor: Sailor) -> Decision:
+        """How the last attempt ended, as a rank knows it that has read the record."""
+        turn = sailor.turn
+        sailor.go(sailor.part.settle())
+        self.until(lambda: not sailor.busy)
+        sailor.result = turn
+        assert turn.before is not None
+        assert turn.before.attempt == turn.attempt - 1
+        return sailor.part.recall(turn.before)
 
     def sail(self, until: Callable[[], bool]) -> None:
         """Everybody who is in an attempt and not busy votes for it, again and again."""

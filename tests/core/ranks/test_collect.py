@@ -77,16 +77,16 @@ def test_the_first_word_of_a_rank_counts() -> None:
 def test_one_that_falls_silent_is_given_up_with_a_reason_and_the_rest_go_on() -> None:
     watcher = Watcher(0, 1, 2)
     watcher.arrive(0, 1)
-    watcher.pass_s(29, 0, 1)
+    watcher.pass_s(30, 0, 1)
     assert watcher.due() == []
     watcher.pass_s(1, 0, 1)
-    assert watcher.record().gone == [(3, "no sign of life for 30.0 s; 30.0 s are allowed")]
+    assert watcher.record().gone == [(3, "no sign of life for 31.0 s; 30.0 s are allowed")]
 
 
 def test_one_that_arrived_and_then_fell_silent_is_given_up_too() -> None:
     watcher = Watcher(0, 1)
     watcher.arrive(1)
-    watcher.pass_s(30, 0)
+    watcher.pass_s(31, 0)
     assert watcher.due() == []
     watcher.arrive(0)
     record = watcher.record()
@@ -108,7 +108,7 @@ def test_an_observer_that_stood_still_suspects_nobody() -> None:
     watcher.now_us += 16 * SECOND
     watcher.collector.watched(watcher.now_us)
     assert watcher.due() == []
-    watcher.pass_s(29, 0)
+    watcher.pass_s(30, 0)
     assert watcher.due() == []
     watcher.pass_s(1, 0)
     assert watcher.record().gone
@@ -117,7 +117,7 @@ def test_an_observer_that_stood_still_suspects_nobody() -> None:
 def test_what_another_looked_at_in_its_place_is_no_stall() -> None:
     watcher = Watcher(0, 1)
     watcher.arrive(0)
-    watcher.now_us += 30 * SECOND
+    watcher.now_us += 30 * SECOND + 1
     watcher.collector.watched_for(watcher.now_us)
     watcher.collector.watched(watcher.now_us)
     assert [seat for seat, _ in watcher.record().gone] == [2]
@@ -130,8 +130,8 @@ def test_silence_counts_from_when_the_other_looked_without_a_gap() -> None:
     watcher.now_us += 40 * SECOND
     watcher.collector.watched_for(watcher.now_us, watcher.now_us - SECOND)
     assert watcher.due() == []
-    watcher.now_us += 28 * SECOND
-    watcher.collector.watched_for(watcher.now_us, watcher.now_us - 29 * SECOND)
+    watcher.now_us += 29 * SECOND
+    watcher.collector.watched_for(watcher.now_us, watcher.now_us - 30 * SECOND)
     assert watcher.due() == []
     watcher.now_us += SECOND
     assert watcher.record().gone
@@ -150,7 +150,7 @@ def test_an_old_report_does_not_make_the_observer_look_as_if_it_had_stood_still(
 def test_one_that_waits_and_falls_silent_is_not_counted_in() -> None:
     watcher = Watcher(0)
     watcher.write(watcher.deck.joining(1))
-    watcher.pass_s(30, 0)
+    watcher.pass_s(31, 0)
     watcher.arrive(0)
     assert [seat for seat, _ in watcher.record().gone] == [2]
 
@@ -158,7 +158,7 @@ def test_one_that_waits_and_falls_silent_is_not_counted_in() -> None:
 def test_a_rank_that_returns_starts_afresh() -> None:
     watcher = Watcher(0, 1)
     watcher.arrive(0)
-    watcher.pass_s(30, 0)
+    watcher.pass_s(31, 0)
     watcher.write((None, watcher.record()))
     watcher.write(watcher.deck.joining(1))
     watcher.arrive(0)
@@ -208,7 +208,7 @@ def test_strangers_older_lives_and_those_who_wait_are_not_heard() -> None:
 def test_too_few_wait_for_others_to_come() -> None:
     watcher = Watcher(0, 1, min_members=2)
     watcher.arrive(0)
-    watcher.pass_s(30, 0)
+    watcher.pass_s(31, 0)
     assert watcher.due() == []
     assert watcher.explain().startswith("attempt 2 of iteration 0: 1 of 2 arrived, 1 would go on and 2 are needed")
     watcher.write(watcher.deck.joining(2))

@@ -8,11 +8,12 @@ import pytest
 from tests.core.ranks.deck import Boat, Deck
 from tests.core.scribe import RUN
 
-from quorate.core import peer as ops
+from quorate.core import asks as ops
+from quorate.core.asks import Steps
 from quorate.core.errors import Bug, EntriesGone
 from quorate.core.journal import RunCreated, decode_entry
 from quorate.core.kinds import PEERLESS
-from quorate.core.peer import MAX_LOADS, Peer, Steps
+from quorate.core.peer import MAX_LOADS, Peer
 from quorate.core.run import fold
 
 GONE = EntriesGone(RUN, 1, 9)
@@ -53,7 +54,8 @@ def test_an_append_that_was_not_answered_is_looked_up_and_is_its_own_if_the_byte
     asked = answer(steps, [a_letter(3)])
     assert isinstance(asked, ops.Append)
     assert answer(steps, ops.Unclear()) == ops.Read(2, 1)
-    assert answer(steps, [asked.payload]) == ops.Discard("3.x", 1)
+    assert answer(steps, [asked.payload]) == ops.Tell(2, False, None)
+    assert answer(steps, None) == ops.Discard("3.x", 1)
     assert one.folded()[0].head.n == 2
 
 

@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 from tests.core.ranks.deck import RUN, Boat, Sailor
 
+from quorate.core.asks import Steps
 from quorate.core.errors import ConfigError, Refused
 from quorate.core.journal import RunCreated
 from quorate.core.kinds import PEERLESS
-from quorate.core.peer import Steps
 from quorate.core.ranks.salvage import begin_anew
 from quorate.core.run import Run
 from quorate.sim.ranks.store import Store
@@ -134,7 +134,7 @@ def test_the_first_record_after_a_loss_needs_a_majority_of_those_who_were_in() -
     boat = Boat()
     sailors = boat.board(0, 1, 2)
     boat.all_vote(*sailors)
-    stood = sailors[0].part.crew.attempt
+    stood = sailors[0].turn.attempt - 1
     lose_store(boat)
     sailors[1].go(come_back(sailors[1]))
     boat.pass_s(0.01)

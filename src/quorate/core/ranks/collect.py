@@ -102,12 +102,20 @@ class Collector:
             return []
         here = crew.seated().values()
         longest_us = max((self._detector.silent_us(rank.id, now_us) or 0 for rank in here), default=0)
-        self._calm_until_us = now_us - longest_us + self._timeout_us
-        return [rank for rank in here if self._suspects(rank, now_us)] if longest_us >= self._timeout_us else []
+        self._calm_until_us = now_us - longest_us + self._timeout_us + 1
+        return [rank for rank in here if self._suspects(rank, now_us)] if longest_us > self._timeout_us else []
+
+    def next_us(self, crew: Crew, now_us: int, most_us: int) -> int:
+        """When the next one may have to be given up, after ``now_us`` and at most ``most_us``."""
+        if most_us < self._calm_until_us:
+            return most_us
+        silent = (self._detector.silent_us(rank.id, now_us) for rank in crew.seated().values())
+        due_us = (now_us - each + self._timeout_us + 1 for each in silent if each is not None)
+        return min((each for each in due_us if now_us < each < most_us), default=most_us)
 
     def _suspects(self, rank: Rank, now_us: int) -> bool:
         silent_us = self._detector.silent_us(rank.id, now_us)
-        return silent_us is not None and silent_us >= self._timeout_us and rank.id != self.decider
+        return silent_us is not None and silent_us > self._timeout_us and rank.id != self.decider
 
     def _why(self, rank: Rank, now_us: int) -> str:
         silent_us = self._detector.silent_us(rank.id, now_us) or 0

@@ -81,6 +81,18 @@ class Ranks:
         """Why the run would not take this event as it is now; None if it would. Changes nothing."""
         return RUN.why_not(self.crew, self.crew, event, 0)
 
+    def usual(self, events: list[Any]) -> bool:
+        """Whether an entry with these would be what everybody expects: all who are in have arrived and are for it,
+        nobody is given up, and nobody is counted in. What comes of it follows from the state before it."""
+        return self._is_commit(events) and not events[0].gone and not self.crew.coming(alone=False)
+
+    def was_usual(self, events: list[Event]) -> bool:
+        """The same, when they have just been applied."""
+        return self._is_commit(events) and not self.crew.log[-1].gone and not self.crew.log[-1].came
+
+    def _is_commit(self, events: list[Any]) -> bool:
+        return len(events) == 1 and isinstance(events[0], AttemptDecided) and events[0].outcome == "committed"
+
     # -- snapshots --------------------------------------------------------------------------------------------------
 
     def sections(self) -> dict[str, Any]:

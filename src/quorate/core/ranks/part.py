@@ -5,9 +5,10 @@
 *Ready* has said that it is done with the attempt and waits for the record. *Consensus* sees that everybody has arrived
 or is given up, and competes to write the record. *Advance* adopts it, whoever wrote it.
 
-A fault-free attempt costs a rank three operations: its arrival, waiting for the record, reading it. Whoever arrives is
-told how many have; the last one reads their notes and the letters, and writes the record. Nothing depends on the count:
-whoever waits looks at the notes now and then, and decides in turn.
+A fault-free attempt costs a rank two operations: its arrival, and waiting for the record. Whoever arrives is told how
+many have; the last one writes the record, and says that it is the usual one. The others go on, and read it when they
+arrive the next time. Nothing depends on the count, or on what was said and never heard: whoever waits looks at the
+notes and for the record now and then, and decides in turn.
 """
 
 from __future__ import annotations
@@ -18,12 +19,13 @@ from typing import Any, Final
 
 import msgspec
 
-from quorate.core import peer as ops
+from quorate.core import asks as ops
+from quorate.core.asks import Steps
 from quorate.core.codec import Reader, encode, us
 from quorate.core.errors import Bug, ConfigError, EntriesGone, Refusal, Refused
 from quorate.core.machine import Event
 from quorate.core.members import Cause
-from quorate.core.peer import Peer, Steps
+from quorate.core.peer import Peer
 from quorate.core.ranks.collect import Collector
 from quorate.core.ranks.events import RankArrived, RankBeat, RankJoined, RankLeft, RankReady
 from quorate.core.ranks.machine import Ranks
@@ -33,6 +35,9 @@ from quorate.core.stagger import lone_delay_us, order
 
 PLACES: Final = 8
 """Among which those draw who do not know each other yet."""
+EARLY_PLACES: Final = 3
+EARLY_SHARE: Final = 4
+"""How many look early, and after which part of a slot. More than one, since it may be they who are missing."""
 MAX_DUTY_NAME: Final = 64
 GENERATION_BITS: Final = 40
 """Room for attempts below the generation in a token; both together fit into 60 bits."""
@@ -61,7 +66,7 @@ class Turn(msgspec.Struct, frozen=True):
     donors: list[str]
     """Members that were, and hold it."""
     before: Decision | None
-    """How the attempt before this one ended."""
+    """How the attempt before this one ended. As long as the record has not been read, it is not known who decided."""
     generation: int = 0
     """Of the run: grows when it begins anew because its store lost its memory."""
 
@@ -124,7 +129,7 @@ class Part:
                 yield from self._begin_life()
             elif self._overtaken():
                 yield from self._apply()
-            yield from self._await_or_decide(self._lone_delay_us)
+            yield from self._await_or_decide(self.peer.await_entry, self._look_us, self._lone_us)
 
     def _load(self) -> Steps:
         """Read the journal, perhaps anew. Times that do not fit the run's would give up ranks that are well."""
@@ -206,7 +211,7 @@ class Part:
                 return self._turn(joined=True)
             if standing in OUT:
                 return (yield from self.join())
-            yield from self._await_or_decide(self._lone_delay_us)
+            yield from self._await_or_decide(self.peer.await_entry, self._look_us, self._lone_us)
 
     # -- attempts ---------------------------------------------------------------------------------------------------
 
@@ -215,68 +220,135 @@ class Part:
         name begins a new life, and is told so by ``joined``."""
         attempt = self._trying().attempt
         self.stage = Stage.READY
-        arrived = RankArrived(self.peer.me, self.incarnation, attempt, ok)
-        note = ops.Arrive(attempt, self.peer.me, encode(arrived))
-        if self.crew.attempt < attempt:
-            count = yield note
-            if count >= len(self.crew.members()):
-                yield from self._decide(0, look=False)
-        while self.crew.attempt < attempt:
+        note = encode(RankArrived(self.peer.me, self.incarnation, attempt, ok))
+        if self._decided() < attempt:
+            yield from self._arrive(attempt, note)
+        if self._decided() < attempt:
+            yield from self._look_early()
+        while self._decided() < attempt:
             self._check_open()
             mine = self.mine()
             if self._standing() is not RankState.MEMBER or mine is None:
                 raise Bug(f"rank {self.peer.me} is out of attempt {attempt} before there is a record of it")
-            looked = yield from self._await_or_decide(self._turn_delay_us)
-            if looked and not self.collector.has_arrived(mine) and self.crew.attempt < attempt:
-                yield note  # the store has lost it, as it may
+            looked = yield from self._await_or_decide(self.peer.await_usual, self._next_us, self._turn_us)
+            if looked and self._decided() < attempt and not self.collector.has_arrived(mine):
+                yield from self.peer.arrive(attempt, note, len(self.crew.members()))  # the store has lost it, as it may
         self.stage = Stage.ADVANCE
+        if self.peer.unread is not None:
+            return self._usual_turn()
         if self._standing() is RankState.MEMBER:
             return self._turn(joined=False)
         return (yield from self.join())
+
+    def _decided(self) -> int:
+        """The newest attempt of which there is a record, read or not."""
+        return self.crew.attempt + (self.peer.unread is not None)
 
     def _trying(self) -> Turn:
         if self._now is None or self._now.index < 0:
             raise Bug(f"rank {self.peer.me} is in no attempt")
         return self._now
 
-    def _await_or_decide(self, delay_us: Callable[[], int]) -> Steps:
-        """Wait for the next entry a while; if none comes, see whether one is due, and write it in turn. -> whether
-        this rank has seen everybody's notes meanwhile."""
+    def _arrive(self, attempt: int, note: bytes) -> Steps:
+        """Who is told that all have come decides at once. Letters that somebody wrote in meanwhile do not keep it."""
         try:
-            if (yield from self.peer.await_entry(us(self.times.look_s))):
-                return False
+            peer = self.peer
+            arrived = yield from peer.arrive(attempt, note, len(self.crew.members()))
+            if arrived.count < len(self.crew.members()):
+                return
+            self.stage = Stage.CONSENSUS
+            if arrived.notes is None:
+                yield from peer.gather(attempt)
+            else:
+                peer.observe(arrived.notes, peer.now_us)
+            if self.collector.gone(self.crew, peer.now_us):
+                yield from self._look()
+            written = yield from peer.propose(arrived.letters)
+            while written and self._decided() < attempt:
+                written = yield from self.peer.propose()
         except EntriesGone:
             yield from self._load()
-            return False
-        yield from self._decide(delay_us())
-        return True
 
-    def _decide(self, delay_us: int, look: bool = True) -> Steps:
-        """Nobody is given up before its beats were looked at just now. Where all have arrived there is no need to
-        ``look``."""
+    def _await_or_decide(
+        self, wait: Callable[[int], Steps], patience_us: Callable[[], int], delay_us: Callable[[], int]
+    ) -> Steps:
+        """Wait for the next entry a while; if none comes, and in this rank's turn, see whether one is due, and write
+        it. -> whether this rank has seen everybody's notes meanwhile."""
         try:
+            if (yield from wait(patience_us())):
+                return False
+            if (turn_us := delay_us()) and (yield from wait(turn_us)):
+                return False
             self.stage = Stage.CONSENSUS if self.stage is Stage.READY else self.stage
             if self.crew.members():
                 yield from self.peer.gather(self.crew.attempt + 1)
-            if look or self.collector.gone(self.crew, self.peer.now_us):
-                yield from self.peer.look()
-                self.collector.watched(self.peer.now_us)
-            if delay_us and (yield from self.peer.await_entry(delay_us)):
-                return
+            yield from self._look()
             yield from self.peer.propose()
         except EntriesGone:
             yield from self._load()
+            return False
+        return True
 
-    def _turn_delay_us(self) -> int:
-        """By place in the drawn order. Never so long that what was seen is out of date."""
-        run, _ = self.peer.folded()
-        places = order(run.head.run, run.head.digest, run.head.n + 1, self.crew.names_of_members())
-        return min(places.index(self.peer.me) * us(self.times.slot_s), us(self.times.look_s))
+    def _look(self) -> Steps:
+        """Nobody is given up before its beats were looked at just now."""
+        yield from self.peer.look()
+        self.collector.watched(self.peer.now_us)
 
-    def _lone_delay_us(self) -> int:
+    def _look_us(self) -> int:
+        return us(self.times.look_s)
+
+    def _next_us(self) -> int:
+        """Until the next look, or until there may be somebody to give up."""
+        now_us = self.peer.now_us
+        return self.collector.next_us(self.crew, now_us, now_us + us(self.times.look_s)) - now_us
+
+    def _look_early(self) -> Steps:
+        """Silence counts from when a beat was last seen to change, and between two looks it may change unseen. So where
+        somebody keeps the others waiting, those who would be the first to give it up see its last beat soon."""
+        try:
+            came = yield from self.peer.await_usual(us(self.times.slot_s) // EARLY_SHARE, look=False)
+            if not came and self.peer.me in self._places(EARLY_PLACES):
+                yield from self._look()
+        except EntriesGone:
+            yield from self._load()
+
+    def _places(self, most: int | None = None) -> list[str]:
+        """The drawn order, or the first of it."""
+        head = self.peer.folded()[0].head
+        return order(head.run, head.digest, head.n + 1, self.crew.names_of_members(), most)
+
+    def _turn_us(self) -> int:
+        """By place in the drawn order, among those who would not be given up."""
+        out = {rank.id for rank in self.collector.gone(self.crew, self.peer.now_us)}
+        place = [name for name in self._places() if name not in out].index(self.peer.me)
+        return min(place * us(self.times.slot_s), us(self.times.look_s))
+
+    def _lone_us(self) -> int:
+        """The same for one who is not in, and does not know who else may decide."""
         head = self.peer.folded()[0].head
         delay_us = lone_delay_us(head.run, head.digest, head.n + 1, self.peer.me, PLACES, us(self.times.slot_s))
         return min(delay_us, us(self.times.look_s))
+
+    def _usual_turn(self) -> Turn:
+        """After the usual, which has yet to be read: everybody who was in goes on. Who decided is not known yet."""
+        crew = self.crew
+        names = crew.names_of_members()
+        before = Decision(crew.attempt + 1, crew.number, "committed", "", names, [], [], [], 0, 0, "")
+        self.stage = Stage.NEW_ITERATION
+        index, generation = names.index(self.peer.me), crew.config.generation
+        self._now = Turn(crew.attempt + 2, crew.number + 1, names, index, False, names, before, generation)
+        return self._now
+
+    def recall(self, before: Decision) -> Decision:
+        """The same, as the record has it, if this rank has read it by now."""
+        return next((each for each in reversed(self.crew.log) if each.attempt == before.attempt), before)
+
+    def settle(self) -> Steps:
+        """Read what is unread, for those who want to know more than that it was the usual."""
+        try:
+            yield from self.peer.settle()
+        except EntriesGone:
+            yield from self._load()
 
     def _turn(self, joined: bool) -> Turn:
         """As the record says, and not as things are by now: everybody in the attempt must see the same."""
@@ -303,6 +375,7 @@ class Part:
         if not 0 < len(name) <= MAX_DUTY_NAME or not name.isascii() or not name.isprintable() or " " in name:
             raise ConfigError("name", name, f"1 to {MAX_DUTY_NAME} printable ASCII characters without spaces")
         began_us, pause_us = self.peer.now_us, us(self.times.slot_s)
+        yield from self.settle()  # or they would not agree on whom the record names
         patience_us = self._patience_us(turn)
         made: bytes | None = None
         while True:
@@ -321,7 +394,7 @@ class Part:
 
     def _patience_us(self, turn: Turn) -> int:
         """Who decided the last attempt was alive and quick; it is named, if it is in."""
-        decider = turn.before.decider if turn.before is not None else ""
+        decider = "" if turn.before is None else self.recall(turn.before).decider
         named = decider if decider in turn.members else turn.members[0]
         if self.peer.me == named:
             return 0

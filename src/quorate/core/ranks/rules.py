@@ -60,6 +60,8 @@ def check_decided(crew: Crew, _run: Crew, event: AttemptDecided, _at_us: int) ->
         return Refusal("contradiction", why, "read the journal, then decide again")
     members, here = crew.seats_of_members(), crew.seated().keys()
     arrived, gone = set(event.arrived), {seat for seat, _ in event.gone}
+    if not gone and arrived == members and len(event.arrived) == len(arrived):  # nearly always
+        return _check_votes(event, arrived) or _check_outcome(crew, event) or _check_enough(crew, event)
     if len(arrived) + len(gone) < len(event.arrived) + len(event.gone) or arrived & gone:
         return Refusal("contradiction", "the record names a seat twice", "name each rank once")
     if not arrived <= members or not gone <= here:
@@ -68,9 +70,13 @@ def check_decided(crew: Crew, _run: Crew, event: AttemptDecided, _at_us: int) ->
     if missing := sorted(members - arrived - gone):
         why = f"seats {missing} have neither arrived nor been given up"
         return Refusal("barrier_early", why, "wait until everybody has arrived or is given up")
+    return _check_votes(event, arrived) or _check_outcome(crew, event) or _check_enough(crew, event)
+
+
+def _check_votes(event: AttemptDecided, arrived: set[int]) -> Refusal | None:
     if not set(event.against) <= arrived or len(event.waits_us) not in (0, len(event.arrived)):
         return Refusal("contradiction", "against and waits_us do not fit arrived", "name only those who arrived")
-    return _check_outcome(crew, event) or _check_enough(crew, event)
+    return None
 
 
 def _check_outcome(crew: Crew, event: AttemptDecided) -> Refusal | None:

@@ -20,11 +20,11 @@ from typing import Any
 
 import msgspec
 
-from quorate.core import peer as ops
+from quorate.core import asks as ops
+from quorate.core.asks import Steps
 from quorate.core.codec import Reader, encode, said_s, us
 from quorate.core.errors import Refusal, Refused
 from quorate.core.members import Counter, MemberId
-from quorate.core.peer import Steps
 from quorate.core.ranks.part import Part, Stage
 from quorate.core.ranks.state import majority
 
@@ -78,7 +78,10 @@ def begin_anew(part: Part) -> Steps:
 
 
 def _remembered(part: Part) -> Claim:
+    """A record that was the usual one counts, also if nobody can read it any more."""
     me, crew, config = part.peer.me, part.crew, part.crew.config
+    if part.peer.unread is not None:
+        return Claim(me, config.generation, crew.attempt + 1, crew.number + 1, crew.names_of_members())
     members = crew.log[-1].members if crew.log else config.began_members
     return Claim(me, config.generation, crew.attempt, crew.number, members or [rank.id for rank in crew.here()] or [me])
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import msgspec
 
-from quorate.core import peer as ops
+from quorate.core import asks as ops
 from quorate.core.errors import EntriesGone, Refused
 from quorate.core.journal import RunCreated
 from quorate.core.peer import Peer
@@ -167,7 +167,7 @@ class SimRank:
         """The request, or only the reply; or the request is late, and its sender no longer waits for it."""
         how = self.world.rng.choice(("request", "reply", "late"))
         self.world.note(self.name, lambda: f"is not answered: {how} lost")
-        if how != "request" and not isinstance(op, ops.Watch):
+        if how != "request" and not isinstance(op, ops.Watch | ops.Await):
             late_us = self.world.between(0, 2 * SECOND) if how == "late" else self._under_way_us()
             self.world.after(late_us, self._store.do, op, _nothing, self._known)
         self._fails(op, self.world.now_us)

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from quorate.core import peer as ops
+from quorate.core import asks as ops
 from quorate.core.errors import Bug, EntriesGone
 from quorate.core.snapshot import Snapshot
 from quorate.ports.keyvalue import StoreLost
@@ -32,10 +32,11 @@ class Store:
         self._world = world
         self._durable = durable
         self._watching: list[tuple[int, Reply]] = []
+        self._awaiting: list[tuple[ops.Await, Reply]] = []
         self._how: dict[type[Any], Callable[[Any], Any]] = {
             ops.Load: self._load, ops.Read: self._read, ops.Append: self._append, ops.Save: self._save,
             ops.Beat: self._beat, ops.Beats: self._beats, ops.Arrive: self._arrive, ops.Arrivals: self._arrivals,
-            ops.Post: self._post, ops.Collect: self._collect, ops.Discard: self._discard,
+            ops.Tell: self._tell, ops.Post: self._post, ops.Collect: self._collect, ops.Discard: self._discard,
         }  # fmt: skip
         self._begin()
 
@@ -43,6 +44,9 @@ class Store:
         """With nothing in it."""
         self.last = 0
         self._entries: dict[int, bytes] = {}
+        self._usual: set[int] = set()
+        self._turned: set[int] = set()
+        """What was told: the entries that are the usual ones, and those after which another one follows."""
         self._floor = 0
         """Entries up to here are deleted."""
         self._snapshot: Snapshot | None = None
@@ -57,9 +61,10 @@ class Store:
     def lose(self) -> None:
         """Everything is gone, and whoever had a connection is told when it asks the next thing."""
         self.losses += 1
-        watching, self._watching = self._watching, []
+        waiting = [reply for _, reply in (*self._watching, *self._awaiting)]
+        self._watching, self._awaiting = [], []
         self._begin()
-        for _, reply in watching:
+        for reply in waiting:
             reply(StoreLost("the store has lost its memory"))
 
     def do(self, op: ops.Op, reply: Reply, known: int | None = None) -> None:
@@ -71,6 +76,9 @@ class Store:
         self.operations += 1
         if isinstance(op, ops.Watch):
             self._watch(op.after, op.timeout_us, reply)
+            return
+        if isinstance(op, ops.Await):
+            self._await(op, reply)
             return
         try:
             result = self._how[type(op)](op)
@@ -125,6 +133,37 @@ class Store:
             self._watching.remove(waiting)
             waiting[1](self.last)
 
+    def _await(self, op: ops.Await, reply: Reply) -> None:
+        """Nobody who awaits the usual sees an entry before it is told of it, or its time is over."""
+        waiting = (op, reply)
+        self._awaiting.append(waiting)
+        if not self._woken(waiting):
+            self._world.after(op.timeout_us, self._await_over, waiting)
+
+    def _woken(self, waiting: tuple[ops.Await, Reply]) -> bool:
+        op, reply = waiting
+        if op.after + 1 in self._usual:
+            self._awaiting.remove(waiting)
+            reply(ops.Usual())
+        elif op.since in self._turned and self.last > op.after:
+            self._awaiting.remove(waiting)
+            reply(self.last)
+        return waiting not in self._awaiting
+
+    def _await_over(self, waiting: tuple[ops.Await, Reply]) -> None:
+        if waiting in self._awaiting:
+            self._awaiting.remove(waiting)
+            waiting[1](self.last if waiting[0].look else waiting[0].after)
+
+    def _tell(self, op: ops.Tell) -> None:
+        if op.usual:
+            self._usual.add(op.n)
+            self._usual.discard(op.n - KEPT_TURNS)
+        elif op.since is not None:
+            self._turned.add(op.since)
+        for waiting in list(self._awaiting):
+            self._woken(waiting)
+
     def _save(self, op: ops.Save) -> None:
         if self._snapshot is not None and op.snapshot.n <= self._snapshot.n:
             return
@@ -143,11 +182,15 @@ class Store:
     def _beats(self, _op: ops.Beats) -> list[bytes]:
         return [note for _, note in self._notes.values()]
 
-    def _arrive(self, op: ops.Arrive) -> int:
+    def _arrive(self, op: ops.Arrive) -> ops.Arrived:
         there = self._arrived.setdefault(op.turn, [])
         there.append(op.note)
         self._arrived.pop(op.turn - KEPT_TURNS, None)
-        return len(there) + self.miscount.get(op.turn, 0)
+        if op.read:
+            self._check_there(op.known)
+        count = len(there) + self.miscount.get(op.turn, 0)
+        notes = list(there) if count >= op.wanted else []
+        return ops.Arrived(count, notes, bool(self._letters), self._entries.get(op.known) if op.read else None)
 
     def _arrivals(self, op: ops.Arrivals) -> list[bytes]:
         return list(self._arrived.get(op.turn, []))

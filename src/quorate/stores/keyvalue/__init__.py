@@ -5,7 +5,10 @@ journal.py     KeyValueJournal, of which that is the heart
 snapshots.py   snapshots: one record, and blobs in parts
 segments.py    lines through the entries
 pulse.py       KeyValuePulse
+notes.py       the notes of one turn, in one value
+meeting.py     KeyValueMeeting: arriving in one trip, and being let go on by a key that comes to exist
 mailbox.py     KeyValueMailbox
+marks.py       numbers that only grow
 roll.py        lists of names, for stores that cannot list keys
 steps.py       one operation at a time: how all of these are written
 session.py     runs them, and notices a store that lost its memory

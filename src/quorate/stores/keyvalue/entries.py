@@ -23,14 +23,15 @@ from __future__ import annotations
 from quorate.core.errors import EntriesGone
 from quorate.ports import Appended, Conflict
 from quorate.stores.keyvalue.keys import NONCE_BYTES, RunKeys, Sealed
-from quorate.stores.keyvalue.steps import Create, CreateThenGet, Delete, Exists, Get, GetMany, Step, Steps, Swap
+from quorate.stores.keyvalue.marks import Marks
+from quorate.stores.keyvalue.steps import Announce, CreateThenGet, Delete, Exists, Get, GetMany, Steps
 
 
 class Entries:
     def __init__(self, keys: RunKeys) -> None:
         self.keys = keys
         self._entry = Sealed("entry", keys.run)
-        self._mark = Sealed("mark", keys.run)
+        self._marks = Marks(keys.run)
 
     def create(self, n: int, payload: bytes, nonce: bytes) -> Steps[Appended | Conflict]:
         """Entry n, whose predecessor is there or was. Raises EntriesGone."""
@@ -57,6 +58,11 @@ class Entries:
             payloads.append(self._payload(value, n))
         return payloads
 
+    def tell(self, n: int) -> Steps[None]:
+        """Entry n is the usual one after n-1: see ``meeting``. Only for who was told by ``create`` that it has won.
+        What is deleted later does not make it untrue."""
+        yield Announce(self.keys.usual(n))
+
     def last(self, known: int) -> Steps[int]:
         """The newest entry's number. ``known`` was there once; the nearer it is to the end, the fewer steps."""
         low = known
@@ -69,7 +75,7 @@ class Entries:
 
     def clean(self, upto: int) -> Steps[int]:
         """Delete the entries up to ``upto``, all of which must be there or gone. Returns the floor."""
-        floor = yield from self._raise(self.keys.floor, upto)
+        floor = yield from self._marks.lift(self.keys.floor, upto)
         yield from self.sweep()
         return floor
 
@@ -77,15 +83,15 @@ class Entries:
         """Delete what is below the floor, also what somebody else left behind when it died while sweeping."""
         floor = yield from self.floor()
         found = yield Get(self.keys.swept)
-        swept = self._number(found, self.keys.swept)
+        swept = self._marks.read(found, self.keys.swept)
         if swept < floor:
             for n in range(swept + 1, floor + 1):
                 yield Delete(self.keys.entry(n))
-            yield from self._raise(self.keys.swept, floor)
+            yield from self._marks.lift(self.keys.swept, floor)
 
     def floor(self) -> Steps[int]:
         found = yield Get(self.keys.floor)
-        return self._number(found, self.keys.floor)
+        return self._marks.read(found, self.keys.floor)
 
     def create_and_look(self, n: int, mine: bytes) -> Steps[tuple[bytes, int]]:
         """What is there, and the floor afterwards."""
@@ -102,7 +108,7 @@ class Entries:
         return (*map(self.keys.entry, range(first, first + count)), self.keys.floor)
 
     def floor_of(self, found: bytes | None) -> int:
-        return self._number(found, self.keys.floor)
+        return self._marks.read(found, self.keys.floor)
 
     def floor_after_looking(self) -> Steps[int]:
         return self.floor()
@@ -122,21 +128,6 @@ class Entries:
             else:
                 high = middle
         return low
-
-    def _raise(self, key: str, upto: int) -> Steps[int]:
-        """Raise a number that only grows. Returns what it is then."""
-        wanted = self._mark.seal(b"%d" % upto, name=key)
-        found: bytes | None = yield Get(key)
-        while found != wanted:
-            number = self._number(found, key)
-            if number >= upto:
-                return number
-            step: Step = Create(key, wanted) if found is None else Swap(key, found, wanted)
-            found = yield step
-        return upto
-
-    def _number(self, found: bytes | None, key: str) -> int:
-        return 0 if found is None else int(self._mark.open(found, key, name=key))
 
     def _payload(self, value: bytes, n: int) -> bytes:
         return self._entry.open(value, self.keys.entry(n), n)[NONCE_BYTES:]

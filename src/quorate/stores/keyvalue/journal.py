@@ -18,16 +18,17 @@ from threading import Lock
 from time import monotonic
 
 from quorate.core.errors import EntriesGone, JournalCorrupt, JournalGap, OutcomeUnknown
-from quorate.ports import Append, Conflict, Outcome, Saved, Segment
+from quorate.ports import MAX_ENTRY_BYTES, Append, Conflict, Outcome, Saved, Segment
 from quorate.ports.keyvalue import KeyValue
 from quorate.stores.keyvalue.entries import Entries
 from quorate.stores.keyvalue.keys import NONCE_BYTES
+from quorate.stores.keyvalue.meeting import KeyValueMeeting
 from quorate.stores.keyvalue.roll import Roll
 from quorate.stores.keyvalue.segments import ENTRIES_AT_ONCE, Segments
 from quorate.stores.keyvalue.session import PREFIX, Session
 from quorate.stores.keyvalue.snapshots import Snapshots
 from quorate.stores.keyvalue.steps import Exists, GetMany, Steps
-from quorate.stores.limits import decide, numbered
+from quorate.stores.limits import bounded, decide, numbered
 
 LOOK_AGAIN_S = 1.0
 """A watch waits for one key, which may come and be cleaned away while nobody looks."""
@@ -42,6 +43,7 @@ class KeyValueJournal:
         """An entry of each run that was there once: where to look for the end."""
         self._fetched: dict[str, tuple[int, bytes]] = {}
         """The entry of each run that a watch has read, for whoever reads it next."""
+        self.meeting = KeyValueMeeting(self._session, self._entries, self._learn)
         self._batch = Lock()
         """Held while several entries are written, so that this handle's own watches do not wake up in between."""
 
@@ -54,6 +56,8 @@ class KeyValueJournal:
         return self._session.run(self._list_runs())
 
     def append(self, wishes: Sequence[Append]) -> list[Outcome]:
+        if len(wishes) == 1 and 1 <= self._known.get(wishes[0].run, 0) == wishes[0].n - 1:
+            return self._session.run(self._append_next(wishes[0]))
         with self._batch if len(wishes) > 1 else nullcontext():
             return self._session.run(self._append(wishes))
 
@@ -146,6 +150,13 @@ class KeyValueJournal:
         if payloads:
             self._learn(entries.keys.run, first + len(payloads) - 1)
         return payloads
+
+    def _append_next(self, wish: Append) -> Steps[list[Outcome]]:
+        """The same for one that follows what is known."""
+        bounded(wish.payload, 1, MAX_ENTRY_BYTES, "an entry")
+        outcome = yield from self._entries(wish.run).create(wish.n, wish.payload, secrets.token_bytes(NONCE_BYTES))
+        self._learn(wish.run, wish.n)
+        return [outcome]
 
     def _append(self, wishes: Sequence[Append]) -> Steps[list[Outcome]]:
         runs = {wish.run: self._entries(wish.run) for wish in wishes}

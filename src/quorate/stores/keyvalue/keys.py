@@ -5,6 +5,7 @@
     <prefix>/run/<run>/entry/<n>       an entry
     <prefix>/run/<run>/floor           entries up to this one are gone, whatever else is found
     <prefix>/run/<run>/swept           up to here they have been deleted as well
+    <prefix>/run/<run>/usual/<n>       entry n is what everybody expected; and turned/<n>: see meeting
     <prefix>/run/<run>/segments        the lines between segments
     <prefix>/run/<run>/snapshot        the newest snapshot, which names blobs
     <prefix>/run/<run>/blob/...        pages, in parts
@@ -15,6 +16,7 @@
     <prefix>/run/<run>/box/<sender>    which letters wait, and up to where they were discarded
     <prefix>/run/<run>/letter/...      a letter
     <prefix>/run/<run>/posted          how many letters were ever posted: as long as it stands, nothing is new
+    <prefix>/run/<run>/emptied         how many it were when somebody looked for letters and found none
 
 A name may hold anything, so it stands in a key with percent signs, or as a digest if that gets long. Every value begins
 with a seal over its key's meaning, the run's full name, and its bytes: two names that share a key would be noticed.
@@ -85,7 +87,24 @@ class RunKeys:
         self.swept = f"{self.base}/swept"
         self.segments = f"{self.base}/segments"
         self.snapshot = f"{self.base}/snapshot"
+        self.posted = f"{self.base}/posted"
+        self.emptied = f"{self.base}/emptied"
         self._entry = f"{self.base}/entry/"
+        self._usual = f"{self.base}/usual/"
+        self._turned = f"{self.base}/turned/"
+        self._places: dict[str, str] = {}
 
     def entry(self, n: int) -> str:
         return f"{self._entry}{n}"
+
+    def usual(self, n: int) -> str:
+        return f"{self._usual}{n}"
+
+    def turned(self, n: int) -> str:
+        return f"{self._turned}{n}"
+
+    def notes(self, place: str, turn: int) -> str:
+        known = self._places.get(place)
+        if known is None:
+            known = self._places[place] = f"{self.base}/tally/{part(place)}/notes/"
+        return f"{known}{turn}"

@@ -7,7 +7,8 @@ was paused brings nothing back.
 
 A letter counts once the record names it, and is looked for once it was counted. A poster that dies before leaves a
 letter that nobody sees, and a repeat of the post finishes it. Whoever collects and finds nothing need not look again
-before the count has changed: that is one question instead of one for each sender.
+before the count has changed: that is one question instead of one for each sender. It also leaves a mark, so that nobody
+else need look either.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from quorate.core.errors import JournalCorrupt
 from quorate.ports import MAX_LETTER_BYTES, Letter
 from quorate.ports.keyvalue import KeyValue
 from quorate.stores.keyvalue.keys import NONCE_BYTES, Sealed, part
+from quorate.stores.keyvalue.marks import Marks
 from quorate.stores.keyvalue.roll import Roll
 from quorate.stores.keyvalue.session import PREFIX, Session
 from quorate.stores.keyvalue.steps import Add, Create, Delete, Get, GetMany, Step, Steps, Swap
@@ -84,11 +86,11 @@ class KeyValueMailbox:
         if seq <= box.discarded:
             yield Delete(slots.letter(seq))
             return False
-        yield Add(self._posted(slots.run), 1)
+        yield Add(self._session.keys(slots.run).posted, 1)
         return bool(stored == mine)
 
     def _collect(self, run: str, limit: int) -> Steps[list[Letter]]:
-        posted = yield Add(self._posted(run), 0)
+        posted = yield Add(self._session.keys(run).posted, 0)
         if not posted or self._empty.get(run) == posted:
             return []
         letters: list[Letter] = []
@@ -100,6 +102,7 @@ class KeyValueMailbox:
                 letters += yield from each.letters(limit - len(letters))
         if not letters and limit:
             self._empty[run] = posted
+            yield from Marks(run).lift(self._session.keys(run).emptied, posted)
         return letters
 
     def _discard(self, slots: _Slots, upto: int) -> Steps[None]:
@@ -109,9 +112,6 @@ class KeyValueMailbox:
         for seq in before.waiting:
             if seq <= upto:
                 yield Delete(slots.letter(seq))
-
-    def _posted(self, run: str) -> str:
-        return f"{self._session.keys(run).base}/posted"
 
     def _roll(self, run: str) -> Roll:
         return self._rolls.setdefault(run, Roll(f"{self._session.keys(run).base}/senders", run))

@@ -69,10 +69,13 @@ class MemoryKeyValue:
             self.rack.changed.notify_all()
             return counted
 
-    def append_and_count(self, key: str, value: bytes, counter: str) -> int:
+    def append_then_get(self, key: str, value: bytes, others: Sequence[str], awaits: str = "") -> list[bytes | None]:
+        checked_key(awaits or key)
+        wanted = [checked_key(other) for other in others]
         with self._open():
             self.rack.values[checked_key(key)] = self.rack.values.get(key, b"") + checked_value(value)
-            return self.add(counter, 1)
+            self.rack.changed.notify_all()
+            return [self.rack.values.get(other) for other in wanted]
 
     def delete(self, key: str) -> bool:
         with self._open():
@@ -90,6 +93,20 @@ class MemoryKeyValue:
     def fetch(self, keys: Sequence[str], timeout_s: float) -> list[bytes | None]:
         self.wait(keys[0], timeout_s)
         return self.get_many(keys)
+
+    def announce(self, key: str) -> None:
+        self.create(key, b"1")
+
+    def wait_either(self, key: str, other: str, timeout_s: float) -> str | None:
+        wanted = [checked_key(key), checked_key(other)]
+        deadline = monotonic() + timeout_s
+        with self._open():
+            while True:
+                there = next((each for each in wanted if each in self.rack.values), None)
+                if there is not None or (left_s := deadline - monotonic()) <= 0:
+                    return there
+                self.rack.changed.wait(left_s)
+                self._open()
 
     def guard(self, check: Callable[[Look], None]) -> None:
         with self._open():

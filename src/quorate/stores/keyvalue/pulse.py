@@ -1,6 +1,6 @@
 """Beats over a bare store: one key each, replaced by compare-and-set.
 
-Notes that are left at a place are one value for each turn, so that whoever is the last to come reads them at once.
+Notes that are left at a place are one value for each turn: see ``notes``.
 
 Whoever beats alone under its key needs one operation for each beat: it knows what is stored, since it stored it. Give a
 pulse a connection of its own, so that a beat never waits behind a journal that is being read.
@@ -11,14 +11,11 @@ from __future__ import annotations
 from quorate.ports import MAX_NOTE_BYTES, Beat
 from quorate.ports.keyvalue import KeyValue
 from quorate.stores.keyvalue.keys import Sealed, part
+from quorate.stores.keyvalue.notes import frame, kept_from, unframe
 from quorate.stores.keyvalue.roll import Roll
 from quorate.stores.keyvalue.session import PREFIX, Session
-from quorate.stores.keyvalue.steps import Add, AppendAndCount, Create, Delete, Get, GetMany, Step, Steps, Swap
+from quorate.stores.keyvalue.steps import Add, AppendThenGet, Create, Delete, Get, GetMany, Step, Steps, Swap
 from quorate.stores.limits import bounded, named, numbered, run_name
-
-LENGTH_BYTES = 4
-KEPT_TURNS = 2
-"""At a place to which many come in turns: this one and the one before."""
 
 
 class KeyValuePulse:
@@ -27,7 +24,6 @@ class KeyValuePulse:
         self._rolls: dict[str, Roll] = {}
         self._mine: dict[tuple[str, str], bytes] = {}
         self._turns: dict[tuple[str, str], int] = {}
-        self._places: dict[tuple[str, str], str] = {}
 
     def beat(self, run: str, key: str, beat: Beat) -> None:
         run_name(run)
@@ -111,31 +107,18 @@ class KeyValuePulse:
         return count
 
     def _arrive(self, run: str, place: str, turn: int, note: bytes) -> Steps[int]:
-        """All notes of a turn are one value, one behind the other, each with its length. They are hints, and not worth
-        a seal: the last to come reads them all while everybody waits for it. Whoever comes first removes what is left
-        of the turn before the last, in which nobody is interested any more."""
-        base = self._gathering(run, place)
-        framed = len(note).to_bytes(LENGTH_BYTES, "big") + note
-        count: int = yield AppendAndCount(f"{base}/notes/{turn}", framed, f"{base}/{turn}")
-        if count == 1 and turn >= KEPT_TURNS:
-            yield Delete(f"{base}/notes/{turn - KEPT_TURNS}")
-            yield Delete(f"{base}/{turn - KEPT_TURNS}")
-        return count
+        """Whoever comes first removes what is left of the turn before the last, in which nobody is interested any
+        more."""
+        keys = self._session.keys(run)
+        key, mine = keys.notes(place, turn), frame(note)
+        (there,) = yield AppendThenGet(key, mine, (key,))
+        if there == mine:
+            yield Delete(keys.notes(place, kept_from(turn) - 1))
+        return len(unframe(there or mine))
 
     def _arrivals(self, run: str, place: str, turn: int) -> Steps[list[bytes]]:
-        there: bytes = (yield Get(f"{self._gathering(run, place)}/notes/{turn}")) or b""
-        notes, at = [], 0
-        while at < len(there):
-            begin = at + LENGTH_BYTES
-            at = begin + int.from_bytes(there[at:begin], "big")
-            notes.append(there[begin:at])
-        return notes
-
-    def _gathering(self, run: str, place: str) -> str:
-        known = self._places.get((run, place))
-        if known is None:
-            known = self._places[run, place] = f"{self._session.keys(run).base}/tally/{part(place)}"
-        return known
+        there = yield Get(self._session.keys(run).notes(place, turn))
+        return unframe(there or b"")
 
     def _roll(self, run: str) -> Roll:
         return self._rolls.setdefault(run, Roll(f"{self._session.keys(run).base}/beaters", run))

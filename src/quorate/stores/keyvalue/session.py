@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import secrets
+from typing import Any
 
 from quorate.core.errors import JournalNewer, OutcomeUnknown
 from quorate.ports.keyvalue import KeyValue, Look, StoreLost, Unreachable
 from quorate.stores.keyvalue.keys import MAX_PREFIX_BYTES, RunKeys, Sealed, checked_key
-from quorate.stores.keyvalue.steps import Steps, T, changes, perform
+from quorate.stores.keyvalue.steps import Step, Steps, T, changes, perform
 
 FORMAT = 1
 """What the keys and values look like: see ``keys``."""
@@ -46,19 +47,19 @@ class Session:
 
     def run(self, steps: Steps[T]) -> T:
         """Once anything was changed, *nothing was done* is no true answer any more: then it is OutcomeUnknown."""
-        changed = False
+        done: list[Step] = []
+        answer: Any = None
         try:
-            step = next(steps)
             while True:
+                step = steps.send(answer)
                 self.check()
                 answer = perform(self.store, step)
-                changed = changed or changes(step)
-                step = steps.send(answer)
-        except StopIteration as done:
-            result: T = done.value
+                done.append(step)
+        except StopIteration as over:
+            result: T = over.value
             return result
         except Unreachable as error:
-            if changed:
+            if any(map(changes, done)):
                 raise OutcomeUnknown(f"{error}; a part of it was done") from error
             raise
         except StoreLost as error:
@@ -69,6 +70,14 @@ class Session:
         self.check()
         try:
             return self.store.fetch(keys, timeout_s)
+        except StoreLost as error:
+            self._lost = str(error)
+            raise
+
+    def wait_either(self, key: str, other: str, timeout_s: float) -> str | None:
+        self.check()
+        try:
+            return self.store.wait_either(key, other, timeout_s)
         except StoreLost as error:
             self._lost = str(error)
             raise

@@ -53,17 +53,26 @@ class Add(NamedTuple):
     amount: int
 
 
-class AppendAndCount(NamedTuple):
+class AppendThenGet(NamedTuple):
+    """An ``append``, then ``GetMany`` of other keys: not one moment."""
+
     key: str
     value: bytes
-    counter: str
+    others: tuple[str, ...]
+    awaits: str = ""
+
+
+class Announce(NamedTuple):
+    """Nobody is told whether it has happened."""
+
+    key: str
 
 
 class Delete(NamedTuple):
     key: str
 
 
-Step = Get | GetMany | Exists | Create | CreateThenGet | Swap | Add | AppendAndCount | Delete
+Step = Get | GetMany | Exists | Create | CreateThenGet | Swap | Add | AppendThenGet | Announce | Delete
 
 Steps = Generator[Step, Any, T]
 """What is sent in is what the port's operation of that name returns."""
@@ -82,5 +91,5 @@ def perform(store: KeyValue, step: Step) -> object:
 
 _CALLED: dict[type[Any], str] = {
     Get: "get", GetMany: "get_many", Create: "create", CreateThenGet: "create_then_get", Swap: "swap", Add: "add",
-    AppendAndCount: "append_and_count", Delete: "delete",
+    AppendThenGet: "append_then_get", Announce: "announce", Delete: "delete",
 }  # fmt: skip

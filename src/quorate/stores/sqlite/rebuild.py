@@ -13,8 +13,8 @@ from pathlib import Path
 
 import msgspec
 
+from quorate.folders import sync_directory
 from quorate.ports import Letter, Saved, Segment
-from quorate.stores.durable import sync_directory
 from quorate.stores.limits import run_name
 from quorate.stores.seal import seal
 from quorate.stores.sqlite.database import Database

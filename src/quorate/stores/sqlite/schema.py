@@ -24,7 +24,8 @@ from typing import NamedTuple
 from urllib.parse import quote
 
 from quorate.core.errors import ConfigError, JournalCorrupt, JournalNewer
-from quorate.stores.durable import TEMPORARY, Lock, make_directory, sync_directory
+from quorate.folders import make_directory, sync_directory
+from quorate.stores.durable import TEMPORARY, Lock
 from quorate.stores.seal import seal
 
 PAGE_BYTES = 4096
