@@ -10,6 +10,7 @@ from tests.core.byhand import Hand
 from tests.core.cluster.yard import standing
 from tests.core.federated.scenes import SCENES as FEDERATED_SCENES
 from tests.core.scribe import created
+from tests.core.witnessed.scenes import SCENES as WITNESSED_SCENES
 
 from quorate.core.cluster import KIND as CLUSTER
 from quorate.core.cluster.events import (
@@ -27,6 +28,7 @@ from quorate.core.ranks import KIND as RANKS
 from quorate.core.ranks.events import RankArrived, RankBeat, RankJoined, RankLeft
 from quorate.core.ranks.events import RunStopped as RanksStopped
 from quorate.core.run import Kinds
+from quorate.core.witnessed import KIND as WITNESSED
 
 Key = tuple[str, str]
 
@@ -137,9 +139,14 @@ SCENES: dict[str, dict[Key, Callable[[], Hand]]] = {
         ("tally", "Full"): lambda: _tally(3, False),
         ("tally", "Over"): lambda: _tally(1, True),
     },
+    "witnessed": WITNESSED_SCENES,
 }
-KINDS: dict[str, Kind] = {"cluster": CLUSTER, "federated": FEDERATED, "ranks": RANKS, "tally": tally.KIND}
-MEMBERS = {"cluster": ("v", "w"), "federated": ("v", "w"), "ranks": ("0", "1"), "tally": ("v", "w")}
+KINDS: dict[str, Kind] = {
+    "cluster": CLUSTER, "federated": FEDERATED, "ranks": RANKS, "tally": tally.KIND, "witnessed": WITNESSED,
+}  # fmt: skip
+MEMBERS = {
+    "cluster": ("v", "w"), "federated": ("v", "w"), "ranks": ("0", "1"), "tally": ("v", "w"), "witnessed": ("v", "w"),
+}  # fmt: skip
 """Two of each kind's scenes. The second is the one that a scene is about."""
 EVERY = [(kind, key) for kind, scenes in SCENES.items() for key in scenes]
 

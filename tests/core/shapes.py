@@ -46,11 +46,11 @@ def example(info: Any) -> Any:
             return 0.5
         case mi.BoolType():
             return True
-        case mi.TupleType():
-            return [example(item) for item in info.item_types]
+        case mi.TupleType() | mi.StructType():
+            return [example(item) for item in _parts(info)]
         case mi.BytesType():
             return bytes(info.min_length or 0)
-        case mi.ListType():
+        case mi.ListType() | mi.VarTupleType():
             return []
         case mi.DictType():
             return {}
@@ -61,6 +61,11 @@ def example(info: Any) -> Any:
         case mi.UnionType() | mi.NoneType():
             return None
     raise AssertionError(info)
+
+
+def _parts(info: mi.TupleType | mi.StructType) -> list[Any]:
+    """Structs travel as arrays too."""
+    return [field.type for field in info.fields] if isinstance(info, mi.StructType) else list(info.item_types)
 
 
 def _word(info: mi.StrType) -> str:
@@ -83,7 +88,7 @@ def limits(info: Any) -> list[Any]:
         case mi.BytesType():
             sizes = [s for s in ((info.min_length or 0) - 1, (info.max_length or 0) + 1) if s >= 0]
             return [bytes(size) for size in sizes if info.max_length is not None]
-        case mi.ListType():
+        case mi.ListType() | mi.VarTupleType():
             many = [[example(info.item_type)] * (info.max_length + 1)] if info.max_length else []
             return many + [[bad] for bad in [*limits(info.item_type), *STRANGE]]
         case mi.DictType():
@@ -122,12 +127,13 @@ def fitting(info: Any, words: list[str]) -> st.SearchStrategy[Any]:
             return st.sampled_from([0.0, 0.5, 1.0])
         case mi.BoolType():
             return st.booleans()
-        case mi.TupleType():
-            return st.tuples(*(fitting(item, words) for item in info.item_types))
+        case mi.TupleType() | mi.StructType():
+            return _together(info, words)
         case mi.BytesType():
             return st.sampled_from([bytes([n]) * (info.min_length or 3) for n in (0, 1, 2)])
-        case mi.ListType():
-            return st.lists(fitting(info.item_type, words), max_size=3)
+        case mi.ListType() | mi.VarTupleType():
+            made = st.lists(fitting(info.item_type, words), max_size=3)
+            return made if isinstance(info, mi.ListType) else made.map(tuple)
         case mi.DictType():
             return st.dictionaries(st.sampled_from(words), fitting(info.value_type, words), max_size=2)
         case mi.LiteralType():
@@ -137,6 +143,12 @@ def fitting(info: Any, words: list[str]) -> st.SearchStrategy[Any]:
         case mi.UnionType():
             return st.sampled_from([None, 1, "x", True, 0.5, [1, None], {"a": "b"}])
     raise AssertionError(info)
+
+
+def _together(info: mi.TupleType | mi.StructType, words: list[str]) -> st.SearchStrategy[Any]:
+    if isinstance(info, mi.StructType):
+        return any_of(info.cls, words)
+    return st.tuples(*(fitting(item, words) for item in info.item_types))
 
 
 def any_of(sort: type[Any], words: list[str]) -> st.SearchStrategy[Any]:

@@ -47,7 +47,7 @@ class Twin:
         self.looked_us = now_us
         if stalled:
             self.restart(now_us)
-        overdue = [who for who, (_, at) in self.seen.items() if now_us - at >= TIMEOUT]
+        overdue = [who for who, (_, at) in self.seen.items() if now_us - at > TIMEOUT]
         fresh = [who for who in overdue if who not in self.named or now_us - self.named[who] > TIMEOUT // 8]
         self.named.update(dict.fromkeys(fresh, now_us))
         return sorted((who, now_us - self.seen[who][1]) for who in fresh)
@@ -125,20 +125,22 @@ def test_one_that_looks_only_when_it_wakes_names_everyone_in_time(
         named: set[str] = set()
         if wake_us is not None and wake_us <= now_us:
             named = {verdict.who for verdict in detector.look(now_us)}
-        overdue = {who for who, at in moved.items() if now_us - at >= TIMEOUT}
+        overdue = {who for who, at in moved.items() if now_us - at > TIMEOUT}
         assert named == overdue
         for who in named:
             detector.drop(who)
             del moved[who]
 
 
-def test_silence_of_exactly_the_time_out_is_overdue_and_one_less_is_not() -> None:
+def test_silence_of_exactly_the_time_out_is_allowed_and_a_microsecond_more_is_not() -> None:
     detector = Detector(TIMEOUT, 0)
     detector.watch("a", 0)
+    detector.hear("a", 1, 10)
     assert detector.look(50) == []
-    assert detector.look(99) == []
-    (verdict,) = detector.look(100)
-    assert (verdict.who, verdict.silent_us) == ("a", 100)
+    assert detector.look(100) == []
+    assert detector.look(110) == []
+    (verdict,) = detector.look(111)
+    assert (verdict.who, verdict.silent_us) == ("a", 101)
     assert verdict.why == "no sign of life for 0 ms; 0 ms are allowed"
 
 
@@ -184,8 +186,9 @@ def test_an_observer_that_stood_still_gives_everyone_a_fresh_start() -> None:
     assert detector.stalled_us == 1000
     assert detector.silent_us("a", 1000) == 0
     assert detector.look(1050) == []
-    (verdict,) = detector.look(1100)
-    assert verdict.silent_us == 100
+    assert detector.look(1100) == []
+    (verdict,) = detector.look(1101)
+    assert verdict.silent_us == 101
     assert detector.stalled_us == 0
 
 
@@ -193,7 +196,9 @@ def test_half_a_time_out_between_two_looks_is_no_stall() -> None:
     detector = Detector(TIMEOUT, 0)
     detector.watch("a", 0)
     detector.look(50)
-    assert [verdict.who for verdict in detector.look(100)] == ["a"]
+    detector.look(100)
+    assert detector.stalled_us == 0
+    assert [verdict.who for verdict in detector.look(150)] == ["a"]
 
 
 def test_numbers_stay_when_everyone_gets_a_fresh_start() -> None:
@@ -220,17 +225,18 @@ def test_one_that_was_watched_twice_is_named_once() -> None:
     detector.watch("a", 10)
     for now_us in (40, 80):
         assert detector.look(now_us) == []
-    assert [verdict.who for verdict in detector.look(110)] == ["a"]
+    assert [verdict.who for verdict in detector.look(111)] == ["a"]
 
 
 def test_the_overdue_are_named_again_now_and_then_until_they_are_dropped() -> None:
     detector = Detector(TIMEOUT, 0)
     detector.watch("a", 0)
     detector.look(50)
-    assert [verdict.who for verdict in detector.look(100)] == ["a"]
-    assert detector.look(101) == []
-    assert detector.look(112) == []
-    assert [verdict.who for verdict in detector.look(113)] == ["a"]
+    detector.look(100)
+    assert [verdict.who for verdict in detector.look(101)] == ["a"]
+    assert detector.look(102) == []
+    assert detector.look(113) == []
+    assert [verdict.who for verdict in detector.look(114)] == ["a"]
     detector.drop("a")
     assert detector.look(160) == []
     assert detector.wake_us() is None

@@ -144,7 +144,7 @@ def test_detectors_start_afresh_at_takeover() -> None:
     assert yard.collector.silent_us("a", yard.hand.now_us) == 25 * SECOND
     yard.hand = byhand.takeover(yard.hand.host.kinds, yard.hand.journal, "beta", now_us=77)
     assert yard.collector.silent_us("a", 77) == 0
-    yard.pass_s(29, "a")
+    yard.pass_s(30, "a")
     assert yard.worker("a").state.value == "Idle"
     yard.pass_s(1, "a")
     assert yard.worker("a").state.value == "Failed"
@@ -271,11 +271,11 @@ def watch(hand: Hand, until_us: int, beats: Any = None) -> None:
 def test_takeover_when_the_pulse_stood_still_for_too_long() -> None:
     beta = follower(tallying("a").journal)
     beta.report(PulseSeen({"alpha/1": 7}))
-    watch(beta, 2_999_999, lambda _: {"alpha/1": 7})
+    watch(beta, 3_000_000, lambda _: {"alpha/1": 7})
     assert beta.host.phase is Phase.FOLLOWING
     watch(beta, 10 * SECOND, lambda _: {"alpha/1": 7})
     assert beta.host.phase is Phase.TAKING
-    assert beta.now_us == 3 * SECOND
+    assert beta.now_us == 3 * SECOND + 1
     beta.land()
     assert head(beta).term == 2
 
@@ -290,7 +290,7 @@ def test_takeover_is_not_held_up_by_the_pulse_of_another_host_or_term() -> None:
     beta = follower(tallying("a").journal)
     watch(beta, 10 * SECOND, lambda now_us: {"alpha/0": now_us, "gamma/1": now_us, "alpha/2": now_us})
     assert beta.host.phase is Phase.TAKING
-    assert beta.now_us == 3 * SECOND
+    assert beta.now_us == 3 * SECOND + 1
 
 
 def test_takeover_is_held_up_by_entries_of_the_serving_host() -> None:
@@ -300,9 +300,9 @@ def test_takeover_is_held_up_by_entries_of_the_serving_host() -> None:
     alpha.call("a", *count("a", 1))
     alpha.land()
     beta.report(Followed(3, alpha.journal.entries[2:]))
-    watch(beta, 5 * SECOND - 1)
-    assert beta.host.phase is Phase.FOLLOWING
     watch(beta, 5 * SECOND)
+    assert beta.host.phase is Phase.FOLLOWING
+    watch(beta, 5 * SECOND + 1)
     assert beta.host.phase is Phase.TAKING
 
 
@@ -312,9 +312,9 @@ def test_takeover_begins_to_watch_a_new_serving_host_afresh() -> None:
     watch(gamma, 2 * SECOND)
     beta = takeover(tally.KINDS, alpha.journal, "beta")
     gamma.report(Followed(3, beta.journal.entries[2:]))
-    watch(gamma, 5 * SECOND - 1)
-    assert gamma.host.phase is Phase.FOLLOWING
     watch(gamma, 5 * SECOND)
+    assert gamma.host.phase is Phase.FOLLOWING
+    watch(gamma, 5 * SECOND + 1)
     assert gamma.host.phase is Phase.TAKING
 
 
@@ -413,7 +413,7 @@ def test_a_run_that_nobody_serves_yet_is_taken_after_the_same_wait() -> None:
     assert byhand.sent(hand.hello("p", "a")) == [("p", Moved(RUN, 0, ""))]
     watch(hand, 10 * SECOND)
     hand.land()
-    assert (head(hand).term, hand.now_us) == (1, 3 * SECOND)
+    assert (head(hand).term, hand.now_us) == (1, 3 * SECOND + 1)
 
 
 def first_entry_without_a_host(made: RunCreated) -> bytes:
@@ -455,7 +455,7 @@ def test_a_follower_that_sees_the_first_entries_of_all_begins_to_follow() -> Non
     beta.report(Followed(1, alpha.journal.entries))
     assert head(beta).n == 2
     assert byhand.sent(beta.hello("p", "a")) == [("p", Moved(RUN, 1, "alpha:7700"))]
-    watch(beta, 3 * SECOND)
+    watch(beta, 4 * SECOND)
     assert beta.host.phase is Phase.TAKING
 
 

@@ -15,7 +15,8 @@ from quorate.core.kinds import KINDS
 from quorate.core.machine import DONE, Applied, Choose, DutyEnded, Event, Ignore, Refuse, Row, Table, To
 
 CUP = Cup("demo", bytes(16))
-ALL_TABLES = [*KINDS.newest("cluster").tables, *KINDS.newest("federated").tables, *tally.KIND.tables]
+SERVED = [KINDS.newest(name) for name in ("cluster", "federated", "witnessed")]
+ALL_TABLES = [table for kind in (*SERVED, tally.KIND) for table in kind.tables]
 
 
 class Light(Enum):
@@ -174,6 +175,6 @@ def test_a_choice_is_between_at_least_two_states_of_its_table(known: Table) -> N
 
 
 def test_every_event_of_a_kind_is_in_one_of_its_tables() -> None:
-    for kind in (KINDS.newest("cluster"), KINDS.newest("federated"), tally.KIND):
+    for kind in (*SERVED, tally.KIND):
         in_tables = {event for known in kind.tables for event in known.events}
         assert in_tables - {DutyEnded} == set(kind.events.__args__)

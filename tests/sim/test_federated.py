@@ -55,7 +55,8 @@ def test_lives_meet_every_sort_of_trouble() -> None:
         "loses power", "is killed", "is stopped", "goes on", "clock jumps", "full_disk", "cut_host_from_store", "twin",
         "lost:", "superseded", "code='quarantined'", "code='late_update'", "Moved(", "drop_out", "vanish", "everybody",
         "workshop_stutters", "dies before it reports", "no room", "w has a NaN", "no such object", "not done within",
-        "late: round", "the operator said so", "newcomer", "offered=True",
+        "late: round", "the operator said so", "newcomer", "offered=True", "says nothing about",
+        "could not be looked at",
     }  # fmt: skip
     for seed in range(1, 81):
         told = "\n".join(live(seed, record=True).transcript)

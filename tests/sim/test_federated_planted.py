@@ -11,7 +11,7 @@ from quorate.core.dice import Dice
 from quorate.core.federated import rounds, rules, views
 from quorate.core.federated.collect import Collector
 from quorate.core.federated.machine import Federated
-from quorate.core.federated.state import Participant, Task
+from quorate.core.federated.state import Fate, Participant, Round, Task
 from quorate.core.federated.views import Standing
 from quorate.core.host import Host
 from quorate.core.machine import Applied
@@ -190,8 +190,24 @@ def test_a_round_that_waits_for_the_dead_is_noticed(monkeypatch: pytest.MonkeyPa
     assert "not finished" in found_by("ending")
 
 
+def test_a_round_that_waits_for_ever_for_what_nobody_looks_at_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(rounds, "patience_us", lambda _task: 3_600_000_000)
+    assert "not finished" in found_by("ending")
+
+
+def test_a_round_that_goes_on_and_keeps_what_nobody_looked_at_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It stays offered, and its sender waits for a verdict that does not come; or it counts when that comes late."""
+    whole = Round.having
+
+    def forgetful(self: Round, *fates: Any) -> Any:
+        return [] if fates == (Fate.OFFERED,) else whole(self, *fates)
+
+    monkeypatch.setattr(Round, "having", forgetful)
+    found_by("ending")
+
+
 def test_a_collector_that_sleeps_too_long_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Collector, "_wake_after", lambda self, _delay_s, _spent_us=0: None)
+    monkeypatch.setattr(Collector, "_wake_after", lambda self, _delay_us: None)
     assert "not finished" in found_by("ending")
 
 

@@ -56,7 +56,7 @@ class Detector:
 
     def watch(self, who: str, now_us: int, life: int = 0) -> None:
         """Begin, or begin afresh with any sequence number."""
-        due_us = now_us + self.timeout_us
+        due_us = self._due_us(now_us)
         self._seen[who] = Seen(life, -1, now_us, due_us)
         heappush(self._heap, (due_us, who))
 
@@ -94,7 +94,7 @@ class Detector:
             seen = self._seen.get(who)
             if seen is None or seen.queued_us != queued_us:
                 continue
-            due_us = seen.moved_us + self.timeout_us
+            due_us = self._due_us(seen.moved_us)
             if due_us <= now_us:
                 silent_us = now_us - seen.moved_us
                 why = f"no sign of life for {said_s(silent_us)}; {said_s(self.timeout_us)} are allowed"
@@ -113,19 +113,24 @@ class Detector:
 
     def restart(self, now_us: int) -> None:
         """Everyone gets the whole time-out again. Sequence numbers stay."""
-        due_us = now_us + self.timeout_us
+        due_us = self._due_us(now_us)
         for seen in self._seen.values():
             seen.moved_us = now_us
             seen.queued_us = due_us
         self._heap = [(due_us, who) for who in self._seen]
         heapify(self._heap)
 
+    def _due_us(self, moved_us: int) -> int:
+        """The first moment at which it has been silent for longer than it may: a time-out that is just used up, and not
+        exceeded, is none yet."""
+        return moved_us + self.timeout_us + 1
+
     def silent_us(self, who: str, now_us: int) -> int | None:
         seen = self._seen.get(who)
         return None if seen is None else now_us - seen.moved_us
 
     def wake_us(self) -> int | None:
-        """When to look next: at the first time-out, and often enough that a wait is never taken for a stall."""
+        """When to look next: when the first is overdue, and often enough that a wait is never taken for a stall."""
         if not self._seen:
             return None
         return min(self._heap[0][0], self.patrol_us()) if self._heap else self.patrol_us()

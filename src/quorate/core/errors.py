@@ -119,6 +119,14 @@ CATALOG: dict[str, Code] = {
     "late_update": _code("the update belongs to no round that is open to its sender", "FAILED_PRECONDITION", 409, 5),
     "update_refused": _code("the update was looked at, and cannot be counted", "INVALID_ARGUMENT", 422, 5),
     "round_early": _code("a round may not close before it has what it waits for", "FAILED_PRECONDITION", 409, 5),
+    # Witnessed rounds.
+    "late_result": _code("the result is for no assignment that is its sender's now", "FAILED_PRECONDITION", 409, 5),
+    "wrong_step": _code("said of another epoch, round or step than the run is at", "FAILED_PRECONDITION", 409, 5),
+    "no_quorum": _code("fewer have said so than have to", "FAILED_PRECONDITION", 409, 5),
+    "saturated": _code("the filter claims nearly everything", "INVALID_ARGUMENT", 422, 2),
+    "ejected": _code("the member was proven to lie", "PERMISSION_DENIED", 403, 3),
+    "bad_signature": _code("the signature is not by the key that the id is bound to", "PERMISSION_DENIED", 403, 3),
+    "checkpoint_late": _code("the checkpoint is not of the model that counts now", "FAILED_PRECONDITION", 409, 5),
     # The world.
     "outcome_unknown": _code("the append may or may not have happened", "UNKNOWN", 500, 9),
     "journal_full": _code("no room to write", "RESOURCE_EXHAUSTED", 507, 9),

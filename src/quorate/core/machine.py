@@ -41,11 +41,24 @@ class By(Enum):
     OPERATOR = "operator"
 
 
+class Claim(msgspec.Struct, frozen=True):
+    """That the holder of a key said something."""
+
+    key: bytes
+    said: bytes
+    signature: bytes
+
+
 class Event(msgspec.Struct, frozen=True, array_like=True):
     """Something durable: journaled before anyone is told about it."""
 
     by: ClassVar[By] = By.HOST
     joins: ClassVar[bool] = False
+
+    def claim(self, _run: str, _key_of: Callable[[str], bytes]) -> Claim | None:
+        """The signature that it carries; ``key_of`` a member's id is the key the id is bound to. Checked when the event
+        is proposed, and again whenever the journal is folded."""
+        return None
 
 
 class MemberEvent(Event, frozen=True, array_like=True):

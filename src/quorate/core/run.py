@@ -165,7 +165,21 @@ class Run:
         before = self.roster.check_cause(cause)
         if before is not None:
             return before
-        return _not_allowed(cause, event) or self._change(cause, event, at_us, cup, entry)
+        refusal = _not_allowed(cause, event) or self._forged(event)
+        return refusal or self._change(cause, event, at_us, cup, entry)
+
+    def _forged(self, event: Event) -> Refusal | None:
+        """Whether the event carries a signature that is none."""
+        if self._verify is None or (claim := event.claim(self.head.run, self._key_of)) is None:
+            return None
+        if claim.key and self._verify(claim.key, claim.said, claim.signature):
+            return None
+        why = f"the signature of {type(event).__name__} is not by the key that the id is bound to"
+        return Refusal("bad_signature", why, "sign with the key of the first join")
+
+    def _key_of(self, member: str) -> bytes:
+        known = self.roster.members.get(member)
+        return b"" if known is None else known.key
 
     def _join(self, cause: Cause, event: Any, at_us: int, cup: Cup, entry: int) -> Decided | Repeat | Refusal:
         if (cause.member, cause.incarnation, cause.seq) != (event.member, event.supersedes, 0):
@@ -255,6 +269,8 @@ class Run:
             if event.joins and self._verify is not None:
                 self._check_proof(self._verify, event, entry.n)
             decided = self.decide(cause, event, entry.at_us, cup, entry.n)
+            if isinstance(decided, Refusal) and decided.code == "bad_signature":
+                raise JournalCorrupt(self.head.run, entry.n, 0, decided.why, "the entry")
             if type(decided) is not Decided:
                 what = decided if isinstance(decided, Refusal) else "it repeats an earlier command"
                 raise FoldDiverged(

@@ -27,40 +27,28 @@ from quorate.core.cluster.views import Passage
 from quorate.core.codec import encode
 from quorate.core.machine import Event, MemberEvent
 from quorate.core.members import Cause
-from quorate.core.messages import Answered, Call, Moved, Told
+from quorate.core.messages import Answered, Call, Told
 from quorate.sdk import Note, Session, Stage
 from quorate.sdk.session import Known
 from quorate.sim.checkers import Checkers
 from quorate.sim.network import Network
+from quorate.sim.processes import RETRY_US, TICK_US, SimProcess
 from quorate.sim.world import MS, World
 
 BARRIER = "step"
-TICK_US = 150 * MS
-RETRY_US = 300 * MS
-DEAF_US = 900 * MS
-"""Nothing heard for so long: try another host."""
 TAKES_PART = ("Idle", "LoadingData", "Training", "Checkpointing")
 
 
-class SimWorker:
-    """One process. ``name`` is its address; several processes may come to live under one member id."""
+class SimWorker(SimProcess):
+    logic: Session
 
     def __init__(
         self, world: World, network: Network, run: str, member: str, process: int, hosts: list[str], checkers: Checkers
     ) -> None:
-        self.world = world
-        self.network = network
-        self.member = member
-        self.name = f"{member}#{process}"
-        self.alive = True
+        super().__init__(world, network, member, process, hosts, checkers)
         self.train_us = (20 * MS, 200 * MS)
         self.passed = 0
-        self._hosts = hosts
-        self._host = world.rng.choice(hosts)
-        self._checkers = checkers
         self._run = run
-        self._secret = world.rng.randbytes(32)
-        self._session = Session(run, member, self._secret, retry_us=RETRY_US)
         self._known = Known()
         self._commands: deque[type[MemberEvent]] = deque()
         self._stands = False
@@ -70,54 +58,17 @@ class SimWorker:
         """hearing: with the next message, which the training is never told. standing: unnoticed until the training
         stands at a barrier, so that the arrival is among the first words of the next one. rolled-back: so, but not
         before the next roll-back."""
-        self._clock = (world.between(0, 10**9), world.rng.uniform(0.97, 1.03))
-        self._heard_us = world.now_us
         self._part = False
         self._step = 0
-        self._stopped = False
-        self._held: list[tuple[Any, tuple[Any, ...]]] = []
         self._refreshed_us = 0
-        network.attach(self.name, self._receive)
-        world.note(self.name, lambda: "starts")
-        self._session.connect(self.clock_us())
-        self._flush()
-        world.after(world.between(0, TICK_US), self._tick)
+        self.logic = Session(run, member, self._secret, retry_us=RETRY_US)
+        self._begin()
 
     # -- life -------------------------------------------------------------------------------------------------------
 
-    @property
-    def session(self) -> Session:
-        return self._session
-
-    def ended(self) -> bool:
-        return self._session.stage is Stage.ENDED
-
-    def kill(self) -> None:
-        self.alive = False
-        self.network.detach(self.name)
-        self.world.note(self.name, lambda: "is killed")
-
-    def stop(self) -> None:
-        self._stopped = True
-        self.world.note(self.name, lambda: "is stopped")
-
-    def go_on(self) -> None:
-        if not self._stopped:
-            return
-        self._stopped = False
-        self.world.note(self.name, lambda: "goes on")
-        held, self._held = self._held, []
-        for action, args in held:
-            action(*args)
-
-    def overdue_command(self) -> Cause | None:
-        """The command that nobody has answered for longer than anything takes."""
-        overdue = self._session.waited_us(self.clock_us()) > 4_000 * MS
-        return self._session.open_command() if overdue else None
-
     def leave(self) -> None:
         self._commands.append(WorkerLeft)
-        self._session.leave("had enough")
+        self.logic.leave("had enough")
 
     def replace_sidecar(self) -> None:
         """It died. What is open is asked again, by a session that knows what the training was told and no more."""
@@ -125,9 +76,9 @@ class SimWorker:
         if self._holds(self.replace_sidecar) or self.ended():
             return
         self.world.note(self.name, lambda: f"goes on with another sidecar: {self._known}")
-        progress = self._session.progress
+        progress = self.logic.progress
         self._restarts += 1
-        self._session = session = Session(self._run, self.member, self._secret, retry_us=RETRY_US)
+        self.logic = session = Session(self._run, self.member, self._secret, retry_us=RETRY_US)
         session.progress = progress
         session.resume(self._known, self._restarts)
         for event in self._commands:
@@ -139,83 +90,46 @@ class SimWorker:
 
     def _wish(self, event: type[MemberEvent]) -> None:
         self._commands.append(event)
-        self._session.wish(event)
-
-    def clock_us(self) -> int:
-        offset_us, rate = self._clock
-        return offset_us + int(self.world.now_us * rate)
-
-    def _holds(self, action: Any, *args: Any) -> bool:
-        """Whether the process cannot do this now: it is dead, or stopped and will do it when it goes on."""
-        if self._stopped and self.alive:
-            self._held.append((action, args))
-        return self._stopped or not self.alive
+        self.logic.wish(event)
 
     # -- talking ----------------------------------------------------------------------------------------------------
 
-    def _receive(self, source: str, message: Any) -> None:
-        if self._holds(self._receive, source, message):
-            return
-        if source == self._host:
-            self._heard_us = self.world.now_us
-        if isinstance(message, Answered):
-            self._checkers.answered(self.name, message.cause, message.answer)
-        elif isinstance(message, Told) and isinstance(message.value, Passage):
+    def _hear(self, message: Any) -> None:
+        if isinstance(message, Told) and isinstance(message.value, Passage):
             self._checkers.told(self.name, message.value)
-        self._session.receive(message, self.clock_us())
+        super()._hear(message)
         if self.sidecar_dies == "hearing":
             self.replace_sidecar()
-        if isinstance(message, Moved) and message.address and message.address != self._host:
-            self._turn_to(message.address)
-        self._act()
 
-    def _tick(self) -> None:
-        if self._holds(self._tick) or self.ended():
-            return
-        if self.world.now_us - self._heard_us > DEAF_US:
-            self._turn_to(self.world.rng.choice(self._hosts))
-        self._session.tick(self.clock_us())
+    def _look(self) -> None:
+        super()._look()
         if not self._part and self.world.now_us - self._refreshed_us > 4 * TICK_US:
             self._refresh()
-        self._act()
-        self.world.after(TICK_US, self._tick)
-
-    def _turn_to(self, host: str) -> None:
-        self._host = host
-        self._heard_us = self.world.now_us
-        self._session.connect(self.clock_us())
 
     def _refresh(self) -> None:
         """Views may be lost, like anything else: ask for them again."""
         self._refreshed_us = self.world.now_us
-        if self._session.stage is Stage.JOINED:
-            self._session.connect(self.clock_us())
-
-    def _flush(self) -> None:
-        for message in self._session.take():
-            if isinstance(message, Call):
-                self._checkers.attempted(self.name, message.cause)
-            self.world.note(self.name, lambda m=message: f"-> {self._host}: {_said(m)}")  # type: ignore[misc]
-            self.network.send(self.name, self._host, message)
+        if self.logic.stage is Stage.JOINED:
+            self.logic.connect(self.clock_us())
 
     # -- working ----------------------------------------------------------------------------------------------------
 
     def _act(self) -> None:
-        while self._session.notes:
-            self._react(self._session.notes.popleft())
-        standing = self._session.standing
-        if standing is not None and not self._part and self._session.stage is Stage.JOINED:
+        while self.logic.notes:
+            self._react(self.logic.notes.popleft())
+        standing = self.logic.standing
+        if standing is not None and not self._part and self.logic.stage is Stage.JOINED:
             if standing.state in TAKES_PART:
                 self._part = True
                 self._step = standing.barriers.get(BARRIER, (0, -1))[1] + 1
                 self._train()
-            elif standing.state == "Recovering" and self._session.idle():
+            elif standing.state == "Recovering" and self.logic.idle():
                 self._wish(WorkerIdle)
-                self._session.tick(self.clock_us())
+                self.logic.tick(self.clock_us())
         self._flush()
 
     def _react(self, note: Note) -> None:
-        session = self._session
+        session = self.logic
         self._learn(note)
         match note.what:
             case "joined":
@@ -246,10 +160,10 @@ class SimWorker:
         """What the training keeps of its life, for the next sidecar."""
         known = self._known
         if note.what in ("passed", "aborted", "rolled-back", "refused", "lost", "ended"):
-            self._stands = self._session.waits_at(BARRIER)
+            self._stands = self.logic.waits_at(BARRIER)
         match note.what:
             case "joined":
-                self._known = self._session.known()
+                self._known = self.logic.known()
             case "passed" | "aborted":
                 known.after[note.value.barrier] = note.value.generation
             case "answered":
@@ -265,19 +179,19 @@ class SimWorker:
 
     def _report_state(self) -> None:
         """Now and then a worker says that it does something else, along the rows of the worker's table."""
-        standing = self._session.standing
+        standing = self.logic.standing
         if standing is None or not self.world.chance(0.2):
             return
         for event in self.world.rng.choice(((WorkerLoading, WorkerTraining), (WorkerCheckpointing,), (WorkerIdle,))):
             self._wish(event)
 
     def _train(self) -> None:
-        self.world.after(self.world.between(*self.train_us), self._arrive, self._session.incarnation, self._step)
+        self.world.after(self.world.between(*self.train_us), self._arrive, self.logic.incarnation, self._step)
 
     def _arrive(self, incarnation: int, step: int) -> None:
         if self._holds(self._arrive, incarnation, step):
             return
-        session = self._session
+        session = self.logic
         stale = session.incarnation != incarnation or self._step != step or not self._part
         if stale or session.stage is not Stage.JOINED or session.waits_at(BARRIER):
             return
@@ -288,7 +202,7 @@ class SimWorker:
 
     def _stand(self) -> None:
         self._stands = True
-        arrive = self._session.arrive(BARRIER, self._step, self.clock_us())
+        arrive = self.logic.arrive(BARRIER, self._step, self.clock_us())
         self._checkers.arrived(self.name, arrive)
 
 
@@ -327,7 +241,3 @@ class SimOperator:
         if isinstance(message, Answered):
             self._checkers.answered(self.name, message.cause, message.answer)
             self._open.pop(message.cause.seq, None)
-
-
-def _said(message: Any) -> str:
-    return f"{type(message).__name__} {getattr(message, 'cause', '')}"

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from tests.core import byhand
-from tests.core.cluster.yard import Yard, standing
+from tests.core.cluster.yard import LOST_S, Yard, standing
 from tests.core.scribe import Scribe, created
 
 from quorate.core.cluster.events import (
@@ -243,9 +243,9 @@ def test_arrivals_only_of_lives_that_are_over_are_no_gathering() -> None:
 
 def test_a_loss_and_a_deadline_in_one_moment_are_one_entry() -> None:
     """The lost one is gone when the abort is decided: it can be named neither as waiting nor as missing."""
-    yard = standing("a", "b", "c", barrier_deadline_s=30.0)
+    yard = standing("a", "b", "c", barrier_deadline_s=LOST_S)
     yard.arrive("a")
-    yard.pass_s(30, "c")
+    yard.lose("c")
     lost, aborted = yard.events()
     assert isinstance(lost, WorkerLost)
     assert isinstance(aborted, BarrierAborted)

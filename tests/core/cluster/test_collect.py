@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from tests.core import byhand
-from tests.core.cluster.yard import Yard, standing
+from tests.core.cluster.yard import LOST_S, Yard, standing
 from tests.core.scribe import RUN
 
 from quorate.core.cluster.collect import Collector
@@ -55,7 +55,7 @@ def test_a_repeated_heartbeat_proves_no_life() -> None:
     """Somebody, somewhere, sends the same bytes again and again."""
     yard = standing("a", "b")
     yard.beat("a", seq=5)
-    for _ in range(30):
+    for _ in range(31):
         yard.pass_s(1, "a")
         if yard.worker("a").state is WorkerState.FAILED:
             break
@@ -74,7 +74,7 @@ def test_each_of_these_is_a_sign_of_life(proof: str) -> None:
     else:
         yard.arrive("a")
     assert yard.collector.silent_us("a", yard.hand.now_us) == 0
-    yard.pass_s(29, "a")
+    yard.pass_s(30, "a")
     assert yard.worker("a").state is not WorkerState.FAILED
     yard.pass_s(1, "a")
     assert yard.worker("a").state is WorkerState.FAILED
@@ -84,7 +84,7 @@ def test_an_order_to_a_silent_worker_is_no_sign_of_its_life() -> None:
     yard = standing("a", "b")
     yard.pass_s(20, "a")
     yard.order(WorkerOrdered("a", "pause"))
-    yard.pass_s(10, "a")
+    yard.pass_s(11, "a")
     assert yard.worker("a").state is WorkerState.FAILED
 
 
@@ -126,7 +126,7 @@ def test_nobody_is_lost_because_the_host_stood_still() -> None:
     yard = standing("a", "b")
     yard._at_rest(yard.hand.tick(3600 * SECOND))
     assert [yard.worker(name).state for name in "ab"] == [WorkerState.IDLE] * 2
-    yard.pass_s(30, "a")
+    yard.lose("a")
     assert yard.worker("a").state is WorkerState.FAILED
 
 
@@ -140,7 +140,7 @@ def test_the_collector_asks_to_be_woken_in_time_for_every_loss() -> None:
         yard._at_rest(yard.hand.report(Tick(), max(0, wake_us - yard.hand.now_us)))
         if yard.worker("a").state is WorkerState.FAILED:
             break
-    assert yard.hand.now_us == began_us + 30 * SECOND
+    assert yard.hand.now_us == began_us + 30 * SECOND + 1
     assert yard.worker("b").state is WorkerState.FAILED
 
 
@@ -212,7 +212,7 @@ def test_a_loss_that_the_table_knows_already_is_not_proposed() -> None:
     yard = standing("a", "b")
     collector = Collector(yard.machine, 0)
     yard.machine.fleet.workers["a"].state = WorkerState.LEFT
-    events = [event for now_us in range(0, 31 * SECOND, SECOND) for event in collector.due(yard.machine, now_us)]
+    events = [event for now_us in range(0, 32 * SECOND, SECOND) for event in collector.due(yard.machine, now_us)]
     assert [event.member for event in events if isinstance(event, WorkerLost)][:1] == ["b"]
 
 
@@ -227,10 +227,10 @@ def test_a_new_collector_watches_everyone_who_is_here_afresh() -> None:
 
 
 def test_losses_and_releases_that_follow_from_them_are_judged_with_the_losses_applied() -> None:
-    yard = standing("a", "b", "c", barrier_deadline_s=30.0)
+    yard = standing("a", "b", "c", barrier_deadline_s=LOST_S)
     yard.arrive("a")
     yard.arrive("b")
-    yard.pass_s(30, "c")
+    yard.lose("c")
     lost, released = yard.events()
     assert isinstance(lost, WorkerLost)
     assert isinstance(released, BarrierReleased)

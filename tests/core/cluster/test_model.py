@@ -144,7 +144,7 @@ class Model:
         self.now_s += 1
         for name in self.here():
             worker = self.workers[name]
-            if self.now_s - worker["moved_s"] >= TIMEOUT_S:
+            if self.now_s - worker["moved_s"] > TIMEOUT_S:
                 worker["state"] = "Failed"
         self.settle()
 

@@ -31,6 +31,8 @@ from quorate.core.messages import Answered, Declined, Told, Welcome
 from quorate.core.shell import Action, Append, Asked, Disconnected, Explained
 
 TIMEOUT_S = 30.0
+LOST_S = TIMEOUT_S + 0.000_001
+"""Longer than the time-out, by as little as there is."""
 
 
 class Yard:
@@ -159,7 +161,7 @@ class Yard:
 
     def lose(self, *names: str) -> None:
         """They fall silent until they are given up."""
-        self.pass_s(TIMEOUT_S, *names)
+        self.pass_s(LOST_S, *names)
 
     # -- carrying out -------------------------------------------------------------------------------------------
 

@@ -28,6 +28,8 @@ from quorate.core.messages import Answered, Declined, Told
 from quorate.core.shell import Action, Append, Asked, DutyFinished, Explained, Perform
 
 TIMEOUT_S = 15.0
+LOST_S = TIMEOUT_S + 0.000_001
+"""Longer than the time-out, by as little as there is."""
 OK: dict[str, Any] = {"ok": True, "norm": 1.0}
 INITIAL = "0" * 64
 EVER = Limits(snapshot_every=10**9)
@@ -232,7 +234,7 @@ class Study:
 
     def lose(self, *names: str) -> None:
         """They fall silent until they are given up."""
-        self.pass_s(TIMEOUT_S, *names)
+        self.pass_s(LOST_S, *names)
 
     def takeover(self, name: str = "beta") -> Study:
         """Another host goes on with the journal."""

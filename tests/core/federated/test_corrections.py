@@ -12,28 +12,28 @@ from quorate.core.members import Accepted, Cause
 from quorate.core.shell import DutyFinished
 
 
-def test_1_a_participant_is_given_up_when_its_time_is_over_and_not_a_moment_earlier() -> None:
+def test_1_a_participant_is_given_up_when_its_time_is_exceeded_and_not_a_moment_earlier() -> None:
     study = studying("a", "b", count_min=1)
     for _ in range(14):
         study.beat("b")
         study.hand.tick(1_000_000)
     study.beat("b")
-    study.hand.tick(999_999)
+    study.hand.tick(1_000_000)
     assert study.who("a").state.value == "Training"
     study.hand.tick(1)
     study.hand.land_all()
     assert study.who("a").state.value == "Lost"
     (lost,) = study.all_events(ParticipantLost)
-    assert lost.silent_us == 15_000_000
+    assert lost.silent_us == 15_000_001
 
 
 def test_1_an_update_is_a_sign_of_life_like_any_other() -> None:
     study = studying("a", "b", time_min_s=100.0, time_max_s=200.0)
     study.pass_s(10.0, "a")
     study.offer("a")
-    study.pass_s(10.0, "a")
+    study.pass_s(15.0, "a")
     assert study.who("a").state.value == "Training"
-    study.pass_s(5.0, "a")
+    study.pass_s(1.0, "a")
     assert study.who("a").state.value == "Lost"
 
 

@@ -58,6 +58,31 @@ def test_a_round_says_who_still_trains_and_what_happens_then() -> None:
     )
 
 
+def test_a_round_that_waits_for_a_verdict_after_its_time_says_how_long_it_still_does() -> None:
+    study = studying("a", "b", "c", count_min=2, time_max_s=20.0)
+    study.update("a")
+    study.offer("b")
+    study.pass_s(25.0)
+    assert sentence(study) == (
+        "round 0: 1 of 3 updates are in, 1 are being looked at, waits for c "
+        "(25.0 s so far; those are given up and replaced in 15.0 s)"
+    )
+    study.pass_s(14.0)
+    assert study.phase == "Round"
+    study.pass_s(1.0)
+    assert (study.phase, study.fates()["b"]) == ("Standby", "Dropped")
+
+
+def test_a_round_with_enough_that_waits_for_a_verdict_after_its_time_says_when_it_closes() -> None:
+    study = studying("a", "b", "c", count_min=1, time_max_s=20.0)
+    study.update("a")
+    study.offer("b")
+    study.pass_s(25.0)
+    assert sentence(study).endswith("waits for c (25.0 s so far; it closes without those in 15.0 s)")
+    study.pass_s(15.0)
+    assert study.phase == "Closing"
+
+
 def test_a_round_that_waits_only_for_its_time_says_when_that_is_over() -> None:
     study = studying("a", "b", time_min_s=60.0, time_max_s=100.0)
     study.update("a", "b")

@@ -153,7 +153,7 @@ def test_a_takeover_starts_everybodys_silence_and_every_window_afresh() -> None:
     study.pass_s(14.0, "a", "b")
     study.pass_s(0.5)
     study = study.takeover()
-    study.pass_s(14.0, "a")
+    study.pass_s(15.0, "a")
     assert study.phase == "Round"
     study.pass_s(1.0, "a")
     assert study.who("a").state.value == "Lost"

@@ -121,7 +121,7 @@ class Collector:
             return RoundBegan(task.number)
         if elapsed_us >= us(task.config.standby_max_s):
             return StandbyExpired(drawing.missing(task)[:256])
-        self._wake_after(task.config.standby_max_s)
+        self._wake_after(us(task.config.standby_max_s))
         return None
 
     def _in_round(self, task: Task, round_: Round, open_us: int) -> Event | None:
@@ -139,15 +139,16 @@ class Collector:
             why = f"{standing.admitted} of at least {least(task, round_)} updates within {said_s(open_us)}"
             return RoundSuspended(round_.number, why, True, long_over)
         if open_us < us(task.config.time_min_s):
-            self._wake_after(task.config.time_min_s, round_.spent_us)
+            self._wake_after(us(task.config.time_min_s) - round_.spent_us)
         elif not over:
-            self._wake_after(task.config.time_max_s, round_.spent_us)
+            self._wake_after(us(task.config.time_max_s) - round_.spent_us)
         elif not long_over:
-            self._wake_after(2 * task.config.time_max_s, round_.spent_us)
+            self._wake_after(rounds.patience_us(task) - round_.spent_us)
         return None
 
-    def _wake_after(self, delay_s: float, spent_us: int = 0) -> None:
-        self._next_us = self._since_us + us(delay_s) - spent_us
+    def _wake_after(self, delay_us: int) -> None:
+        """So long after this window began."""
+        self._next_us = self._since_us + delay_us
 
     def _notice(self, task: Task, now_us: int) -> None:
         window = _window(task)

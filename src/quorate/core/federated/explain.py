@@ -90,6 +90,10 @@ def _round_wait(task: Task, round_: Round, waited_us: int) -> Wait:
     then, end_us = "the others are replaced", max_us
     if open_us < min_us and rounds.why_close(task, round_, standing, min_us):
         then, end_us = "it closes, since time_min_s is over", min_us
+    elif standing.offered and open_us >= max_us:
+        enough = standing.admitted >= least(task, round_)
+        then = "it closes without those" if enough else "those are given up and replaced"
+        end_us = rounds.patience_us(task)
     elif standing.admitted + standing.offered >= least(task, round_):
         then = "it closes with those it has"
     return Wait(f"{round_.called()}: {done}", tuple(training), open_us, max(0, end_us - open_us), then)

@@ -8,7 +8,7 @@ import msgspec
 
 from quorate.core.dice import Cup
 from quorate.core.errors import Refusal
-from quorate.core.federated import rounds, rules, views
+from quorate.core.federated import rules, views
 from quorate.core.federated.config import Config
 from quorate.core.federated.events import (
     ParticipantJoined,
@@ -95,7 +95,7 @@ class Federated:
                 self._each((passed.result or {})["overdue"], event, at_us, cup)
             case RoundClosed():
                 self._each(sorted(task.round.assignments) if task.round else [], event, at_us, cup)
-                rounds.forget_round(task)
+                task.forget_round()
 
     def _each(self, members: list[str], event: Event, at_us: int, cup: Cup) -> None:
         for member in members:

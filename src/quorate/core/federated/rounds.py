@@ -112,7 +112,7 @@ def do_suspend(task: Task, _run: Task, event: RoundSuspended, at_us: int, _cup: 
         for assignment in unseen:
             _drop(task, round_, assignment, f"could not be looked at within {said_s(open_us)}")
         overdue += unseen
-    round_.spent_us = 0 if event.overdue else round_.open_us(at_us)
+    round_.spent_us = 0 if event.overdue else open_us
     _enter(task, at_us, event.reason)
     members = sorted(assignment.member for assignment in overdue)
     return Applied({"overdue": members}, (View("standing", tuple(members)),))
@@ -263,11 +263,6 @@ def do_close(task: Task, _run: Task, event: RoundClosed, at_us: int, _cup: Cup) 
         Over(round_.number, round_.attempt, round_.began_us, at_us, event.reason, updates, dropped, metrics)
     )
     return Applied(None, (concerned, _aggregate(task)))
-
-
-def forget_round(task: Task) -> None:
-    """After everybody it concerned was let go."""
-    task.forget_round()
 
 
 def weighted(parts: list[tuple[int, dict[str, float | list[float]]]]) -> dict[str, float | list[float]]:

@@ -42,7 +42,8 @@ class FederatedFaults(Trouble):
             self.kill, self.kill, self.drop_out, self.drop_out, self.drop_out, self.drop_out, self.vanish,
             self.stop_one, self.slow, self.cut_one, self.twin, self.leave, self.newcomer, self.poison, self.poison,
             self.forget, self.everybody, self.slow_workshop, self.workshop_dies, self.workshop_dies,
-            self.workshop_stutters, self.workshop_fails, self.pause,
+            self.workshop_stutters, self.workshop_fails, self.workshop_never_answers, self.workshop_never_answers,
+            self.pause,
         )  # fmt: skip
         for _ in range(count):
             fault = self.world.rng.choice(kinds)
@@ -147,9 +148,14 @@ class FederatedFaults(Trouble):
         self.workshop.failing = 0.7
         self._later(500 * MS, 2_000 * MS, self._calm)
 
+    def workshop_never_answers(self) -> None:
+        """About most updates of a while: they are waited for, but not for ever."""
+        self.workshop.silent = 0.8
+        self._later(500 * MS, 3_000 * MS, self._calm)
+
     def _calm(self) -> None:
         self.workshop.work_us = (1 * MS, 20 * MS)
-        self.workshop.dying = self.workshop.doubling = self.workshop.failing = 0.0
+        self.workshop.dying = self.workshop.doubling = self.workshop.failing = self.workshop.silent = 0.0
 
     def pause(self) -> None:
         self.operator.command(RunPaused("the operator said so"))

@@ -2,7 +2,8 @@
 
 What it computes depends on the duty alone, so that a duty that is carried out twice gives the same result twice, and
 the whole run can be computed again from the journal. It is slow at times, reports twice, and dies between doing and
-reporting; then it begins with that duty anew, as the real one does when it is started again.
+reporting; then it begins with that duty anew, as the real one does when it is started again. While the weights cannot
+be reached it says nothing about an update, ever or for longer than anybody waits.
 """
 
 from __future__ import annotations
@@ -16,6 +17,8 @@ from quorate.sim.hosts import SimHost
 from quorate.sim.world import MS, World
 
 INITIAL_SAMPLES = 0
+TOO_LATE_US = (11_000 * MS, 15_000 * MS)
+"""After twice the longest ``time_max_s`` of a life."""
 
 
 def hexed(*parts: object) -> str:
@@ -64,9 +67,16 @@ class Workshop:
         self.doubling = 0.0
         self.failing = 0.0
         """How likely an aggregation or evaluation fails with a reason."""
+        self.silent = 0.0
+        """How likely nothing is ever said about an update, or not while anybody waits for it."""
         self.performed: list[tuple[Duty, dict[str, Any]]] = []
 
     def perform(self, host: SimHost, duty: Duty) -> None:
+        if duty.what == "admit" and self.silent and self.world.chance(self.silent):
+            self.world.note("workshop", lambda: f"says nothing about {duty.what} {duty.entry}.{duty.index}")
+            if self.world.chance(0.5):
+                self.world.after(self.world.between(*TOO_LATE_US), self._done, host, duty)
+            return
         self.world.after(self.world.between(*self.work_us), self._done, host, duty)
 
     def _done(self, host: SimHost, duty: Duty) -> None:

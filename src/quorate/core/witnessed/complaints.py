@@ -1,0 +1,85 @@
+"""What members complain of: results that nobody gives them, and members that do not deliver what they attested."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from quorate.core.errors import Refusal
+from quorate.core.machine import Event
+from quorate.core.witnessed import rules
+from quorate.core.witnessed.attestation import positions, read_bitmap
+from quorate.core.witnessed.events import HealthCheck, Holds, MemberRemoved, Report, ResultVoided
+from quorate.core.witnessed.state import Course, MemberState
+
+S = MemberState
+
+
+class Complaints:
+    def __init__(self) -> None:
+        self.step = -1
+        """Of the sealed round that is complained of."""
+        self.missing: dict[int, dict[str, None]] = {}
+        """By position in what was sealed: who misses it."""
+        self.accused: dict[str, dict[str, int]] = {}
+        """By whom, and for which step."""
+
+    def keep(self, course: Course) -> None:
+        """Only what those say who are in step; that something is missing of the newest step, that somebody does not
+        deliver of the last two: what was a passing trouble is not added up for ever."""
+        past = rules.newest(course)
+        step = -1 if past is None else past.step
+        if step != self.step:
+            self.step = step
+            self.missing.clear()
+        for missing in self.missing.values():
+            for name in [name for name in missing if name not in course.in_step]:
+                missing.pop(name)
+        for by in self.accused.values():
+            for name in [name for name, of in by.items() if name not in course.in_step or of < step - 1]:
+                del by[name]
+
+    def misses(self, signal: Holds, course: Course) -> Refusal | None:
+        past = rules.newest(course)
+        if past is None or signal.step != past.step:
+            why = f"{signal.member} misses results of step {signal.step}, which is not the last that was sealed"
+            return Refusal("wrong_step", why, "look at what was sealed")
+        mask = read_bitmap(signal.missing, len(past.positions))
+        if isinstance(mask, Refusal):
+            return mask
+        self.keep(course)
+        for by in self.missing.values():
+            by.pop(signal.member, None)
+        for position in positions(mask):
+            self.missing.setdefault(position, {})[signal.member] = None
+        return None
+
+    def accuses(self, signal: HealthCheck, course: Course) -> None:
+        """The newest word of each counts: whom it does not name any more, it accuses no longer."""
+        for by in self.accused.values():
+            by.pop(signal.member, None)
+        for name in signal.accused:
+            if name in course.members and name != signal.member:
+                self.accused.setdefault(name, {})[signal.member] = signal.step
+        self.accused = {name: by for name, by in self.accused.items() if by}
+
+    def follows(self, course: Course, at_us: int, models: Mapping[str, Report]) -> list[Event]:
+        """At most one thing: what follows from it may change the rest. Who has the model of the next step, whatever it
+        said before, has had everything that makes it."""
+        if not self.missing and not self.accused:
+            return []
+        self.keep(course)
+        applied = any(name in course.in_step and one.step > self.step for name, one in models.items())
+        for position, by in sorted(self.missing.items()):
+            if len(by) == len(course.in_step) > 0 and not applied:
+                voided = ResultVoided(self.step, position, tuple(sorted(by)))
+                if rules.check_voided(course, course, voided, at_us) is None:
+                    return [voided]
+        for name, accusers in sorted(self.accused.items()):
+            member, others = course.members[name], len(course.in_step) - (name in course.in_step)
+            if member.state not in (S.IN_STEP, S.RESYNCING) or not rules.enough_accuse(len(accusers), others):
+                continue
+            why = f"{len(accusers)} of {others} others do not get from it what it attested"
+            removed = MemberRemoved(name, member.incarnation, tuple(sorted(accusers)), why)
+            if rules.check_accused(course, member, removed, at_us) is None:
+                return [removed]
+        return []

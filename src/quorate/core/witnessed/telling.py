@@ -1,0 +1,155 @@
+"""What a member has to say at the moment: its model's hash, what it holds, what nobody gave it, and who should have.
+
+Each sort of signal is worked out from where the member stands and handed to ``Saying``, which sends it when it is
+another than before, and again until it is taken back here.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from quorate.core.witnessed.attestation import Scheme, bitmap, salt_of
+from quorate.core.witnessed.catching_up import Footing
+from quorate.core.witnessed.events import Attest, HealthCheck, Holds, Loaded, ModelHash
+from quorate.core.witnessed.facts import Pace
+from quorate.core.witnessed.fetching import Fetching
+from quorate.core.witnessed.saying import Saying
+from quorate.core.witnessed.sight import COOLDOWN, IN_STEP, RESYNCING, WARMING, Sight
+from quorate.core.witnessed.views import RoundShown
+
+MOST_ACCUSED: Final = 64
+
+
+class Telling:
+    def __init__(self, member: str, sight: Sight, footing: Footing, fetching: Fetching, pace: Pace) -> None:
+        self._member = member
+        self._sight = sight
+        self._footing = footing
+        self._fetching = fetching
+        self._pace = pace
+        self._incarnation = 0
+        self.scheme = Scheme()
+        self.saying = Saying(pace.resend_us)
+        self._partial_us: int | None = None
+        """Since when something of the round's list is missing here."""
+        self._complained = (-1, 0)
+        """The last step of which this life missed something, and how many results it had."""
+        self._blames = -1
+        """The last step for which this life accused somebody."""
+
+    def begin_life(self, incarnation: int, scheme: Scheme) -> None:
+        self._incarnation, self.scheme = incarnation, scheme
+        self.saying = Saying(self._pace.resend_us)
+        self._partial_us = None
+        self._complained, self._blames = (-1, 0), -1
+
+    def begin_round(self) -> None:
+        self._partial_us = None
+        self.saying.unsay(Attest, Holds, ModelHash)
+
+    def wake_us(self, now_us: int) -> int | None:
+        """When something has to be said again, or said at last."""
+        again_us = self.saying.wake_us()
+        partial_us = None if self._partial_us is None else self._partial_us + self._pace.partial_us
+        late = [partial_us] if partial_us is not None and partial_us > now_us else []
+        return min([*late, *([] if again_us is None else [again_us])], default=None)
+
+    def missing(self) -> list[int]:
+        """Positions in the sealed list that stops this member: what nobody gave it."""
+        shown = self._footing.next()
+        if shown is None:
+            return []
+        return [
+            position for position, result in enumerate(shown.results)
+            if position not in shown.voided and self._fetching.is_missing(result.digest)
+        ]  # fmt: skip
+
+    # -- each sort --------------------------------------------------------------------------------------------------
+
+    def tell(self, now_us: int) -> None:
+        self._tell_loaded(now_us)
+        self._tell_model(now_us)
+        shown = self._sight.round
+        if shown is not None and self._sight.in_round():
+            self._tell_held(shown, now_us)
+        else:
+            self.saying.unsay(Attest)
+            ends = shown is not None and shown.phase == COOLDOWN and self._sight.takes_part(IN_STEP)
+            self._tell_missing(None if shown is None or not ends else self._about(shown, 0, b""), False, now_us)
+        self._tell_accused(now_us)
+
+    def _tell_loaded(self, now_us: int) -> None:
+        standing, footing = self._sight.standing, self._footing
+        pointer = None if standing is None or standing.state != WARMING else standing.load
+        if standing is not None and pointer is not None and footing.busy is None and footing.is_at(pointer):
+            loaded = Loaded(self._member, self._incarnation, standing.epoch, footing.step, footing.model)
+            self.saying.say(loaded, now_us)
+        else:
+            self.saying.unsay(Loaded)
+
+    def _tell_model(self, now_us: int) -> None:
+        """At the step of the round; of one that catches up, wherever it is."""
+        sight, footing, shown = self._sight, self._footing, self._sight.round
+        asked = shown is not None and (sight.committee is not None or shown.phase == COOLDOWN)
+        at_step = shown is not None and (footing.step == shown.step or sight.state() == RESYNCING)
+        sure = footing.step >= 0 and footing.busy is None and not footing.is_wrong()
+        if sight.state() == RESYNCING and sight.standing is not None:
+            sure = sure and footing.is_known(sight.standing.load)
+        if asked and at_step and sure and sight.takes_part(IN_STEP, RESYNCING):
+            self.saying.say(ModelHash(self._member, self._incarnation, footing.step, footing.model), now_us)
+        else:
+            self.saying.unsay(ModelHash)
+
+    def _tell_held(self, shown: RoundShown, now_us: int) -> None:
+        """What is not complete is said after a short while: the rest may be on its way."""
+        results = self._sight.lists.of(shown.epoch, shown.round)
+        listed = results or ()
+        held = [i for i, result in enumerate(listed) if self._fetching.holds(result.digest)]
+        if len(held) == len(listed):
+            self._partial_us = None
+        elif self._partial_us is None:
+            self._partial_us = now_us
+        if self._partial_us is not None and now_us < self._partial_us + self._pace.partial_us:
+            return
+        salt = salt_of(shown.epoch, shown.round, shown.seed, self._member)
+        bits = self.scheme.write(held, [result.digest for result in listed], salt)
+        about = self._about(shown, len(listed), bits)
+        is_witness = self._sight.is_witness()
+        if is_witness and results is not None:
+            self.saying.say(Attest(*about), now_us)
+        self._tell_missing(about, not is_witness and results is not None, now_us)
+
+    def _about(self, shown: RoundShown, known: int, held: bytes) -> tuple[str, int, int, int, int, bytes]:
+        return (self._member, self._incarnation, shown.epoch, shown.round, known, held)
+
+    def _tell_missing(self, about: tuple[str, int, int, int, int, bytes] | None, anyway: bool, now_us: int) -> None:
+        """That something is missing; and when it is not any more, that too: or it would be taken for void. ``anyway``:
+        what is held has to be said in any case."""
+        stops, missing = self._footing.next(), self.missing()
+        if about is not None and missing and stops is not None:
+            self._complained = (stops.step, len(stops.results))
+            self.saying.say(Holds(*about, step=stops.step, missing=bitmap(missing, len(stops.results))), now_us)
+            return
+        step, results = self._complained
+        if about is not None and step >= 0 and step == self._footing.newest():
+            self.saying.say(Holds(*about, step=step, missing=bitmap((), results)), now_us)
+        elif about is not None and anyway:
+            self.saying.say(Holds(*about), now_us)
+        else:
+            self.saying.unsay(Holds)
+
+    def _tell_accused(self, now_us: int) -> None:
+        stops = self._footing.next()
+        accused: dict[str, bool] = {}
+        if stops is not None:
+            for position in self.missing():
+                digest = stops.results[position].digest
+                lazy = self._fetching.accused(digest, now_us)
+                accused |= dict.fromkeys((name for name in lazy if self._sight.can_be_asked(name)), True)
+        if stops is not None and accused:
+            self._blames = stops.step
+        names = tuple(accused)[:MOST_ACCUSED]
+        if names or self._blames >= max(0, self._footing.newest() - 1):
+            self.saying.say(HealthCheck(self._member, self._incarnation, self._blames, names), now_us)
+        else:
+            self.saying.unsay(HealthCheck)

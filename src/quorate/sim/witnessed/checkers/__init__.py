@@ -1,0 +1,62 @@
+"""The promises of witnessed rounds, one file each; those of every kind are in ``sim/checkers``.
+
+models     all members in step have the same model, and it is what the sealed results make
+account    every batch is applied once, or skipped with a reason
+quorums    nothing ends early without a quorum of the elected witnesses; sealed is what it holds
+outcasts   a proven liar is out by the end of the next round; an honest member never is
+draws      what members draw is what the run has drawn
+newest     a superseded member changes nothing
+ending     when the faults stop, the run ends within a stated time, and everybody hears of it
+"""
+
+from __future__ import annotations
+
+from quorate.core.witnessed.committee import Committee
+from quorate.core.witnessed.facts import Apply
+from quorate.core.witnessed.views import RoundShown
+from quorate.sim.checkers import Checkers, Ending
+from quorate.sim.checkers.answers import Answers
+from quorate.sim.checkers.durability import Durability
+from quorate.sim.checkers.folds import Folds
+from quorate.sim.witnessed.checkers.account import Accounts
+from quorate.sim.witnessed.checkers.base import Over, WitnessedChecker
+from quorate.sim.witnessed.checkers.draws import Draws
+from quorate.sim.witnessed.checkers.ending import Ended
+from quorate.sim.witnessed.checkers.models import Models
+from quorate.sim.witnessed.checkers.newest import Newest
+from quorate.sim.witnessed.checkers.outcasts import Outcasts
+from quorate.sim.witnessed.checkers.quorums import Quorums
+from quorate.sim.witnessed.history import Course
+
+
+class WitnessedCheckers(Checkers):
+    """All of them, told everything."""
+
+    def __init__(self) -> None:
+        self._accounts = Accounts()
+        self._own: list[WitnessedChecker] = [
+            Quorums(), Models(), self._accounts, Draws(), Outcasts(), Newest(), Ended(),
+        ]  # fmt: skip
+        super().__init__([Durability(), Answers(), Folds(), *self._own])
+
+    def drew(self, process: str, shown: RoundShown, drawn: Committee) -> None:
+        for checker in self._own:
+            checker.drew(process, shown, drawn)
+
+    def applied(self, process: str, life: tuple[str, int], apply: Apply, model: bytes, rotten: bool) -> None:
+        for checker in self._own:
+            checker.applied(process, life, apply, model, rotten)
+
+    def finish(self, ending: Ending) -> None:
+        super().finish(ending)
+        if not isinstance(ending, Over):
+            raise TypeError("a witnessed life ends with everybody who was there")
+        course = Course(self._accounts.fail)
+        for happened in course.walk(ending.journal, ending.run):
+            for checker in self._own:
+                checker.walked(course, happened)
+        for checker in self._own:
+            checker.judge(course, ending)
+
+
+__all__ = ["Over", "WitnessedCheckers"]

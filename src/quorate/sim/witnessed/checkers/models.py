@@ -1,0 +1,93 @@
+"""All members in step have the same model at each step, and it is the one that what was sealed makes.
+
+Every hash is worked out again from the journal: the model before, and the digests that were sealed, in their order.
+What the run agreed on must be that. It is something else only where those who lied about their model, or whose memory
+failed, were most of those who reported; then all others take over what most have.
+
+A result that is voided has been applied by nobody who is in step then; who has left or was removed may have. One that
+has not heard of it yet may apply it afterwards: it has another model than most then, and has to catch up.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from quorate.core.witnessed.events import ResultVoided, RoundSealed
+from quorate.core.witnessed.facts import Apply
+from quorate.sim.checkers.journal import Happened
+from quorate.sim.witnessed.checkers.base import Over, WitnessedChecker
+from quorate.sim.witnessed.history import Course, Sealed
+from quorate.sim.witnessed.making import applied
+
+
+class Did(msgspec.Struct):
+    process: str
+    life: tuple[str, int]
+    apply: Apply
+    model: bytes
+    rotten: bool
+    entries: int
+    """In the journal then."""
+
+
+class Models(WitnessedChecker):
+    name = "models"
+
+    def __init__(self) -> None:
+        self._did: list[Did] = []
+        self._strange: list[tuple[int, Sealed]] = []
+        self._sealed: dict[tuple[int, int], Sealed] = {}
+
+        self._voids: dict[tuple[int, int], list[tuple[int, set[tuple[str, int]]]]] = {}
+        """By round: the entries that voided something of it, and who was in step then."""
+        self._entries = 0
+
+    def durable(self, n: int, _payload: bytes) -> None:
+        self._entries = n
+
+    def applied(self, process: str, life: tuple[str, int], apply: Apply, model: bytes, rotten: bool) -> None:
+        self._did.append(Did(process, life, apply, model, rotten, self._entries))
+
+    def walked(self, course: Course, happened: Happened) -> None:
+        if isinstance(happened.event, ResultVoided) and happened.event.step in course.branch:
+            voided = course.branch[happened.event.step]
+            lives = {(member.id, member.incarnation) for member in course.folded.in_step.values()}
+            self._voids.setdefault((voided.epoch, voided.number), []).append((happened.entry, lives))
+        if not isinstance(happened.event, RoundSealed) or not course.sealed:
+            return
+        sealed = course.sealed[-1]
+        self._sealed[sealed.epoch, sealed.number] = sealed
+        said = {report.member: report.model for report in happened.event.models if report.step == sealed.step}
+        if sealed.model and sealed.expected != sealed.model:
+            self._strange.append((happened.entry, sealed))
+        in_step = [name for name in said if name in course.folded.in_step]
+        odd = [name for name in in_step if said[name] != sealed.model and sealed.model]
+        if odd:
+            self.fail(f"entry {happened.entry}: {odd} are in step with another model than most at step {sealed.step}")
+
+    def judge(self, _course: Course, over: Over) -> None:
+        bad = {model for process in over.processes for model in process.bench.bad_models}
+        for entry, sealed in self._strange:
+            if sealed.model not in bad and sealed.expected not in bad:
+                self.fail(
+                    f"entry {entry}: at step {sealed.step} all have {sealed.model.hex()[:8]}, not the right model"
+                )
+        for did in self._did:
+            self._check(did)
+
+    def _check(self, did: Did) -> None:
+        apply = did.apply
+        sealed = self._sealed.get((apply.epoch, apply.round))
+        if sealed is None:
+            self.fail(f"{did.process} applies round {apply.round} of epoch {apply.epoch}, which is not in the journal")
+            return
+        digests = tuple(result.digest for result in apply.results)
+        before = [digest for digest in sealed.digests if digest in digests]
+        voids = self._voids.get((apply.epoch, apply.round), [])
+        too_early = any(did.life in lives and did.entries < entry for entry, lives in voids)
+        if digests != sealed.counts() and (too_early or list(digests) != before or not sealed.voided):
+            self.fail(
+                f"{did.process} applies {len(digests)} results to step {sealed.step}, sealed are {sealed.counts()}"
+            )
+        if not did.rotten and did.model != applied(sealed.step, sealed.model, digests):
+            self.fail(f"{did.process} comes to another model of step {sealed.step + 1} than what was sealed makes")

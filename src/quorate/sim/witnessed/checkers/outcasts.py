@@ -1,0 +1,73 @@
+"""A proven liar is out by the end of the next round; an honest member is never taken for one.
+
+Proofs are in the journal: a signature over another result than the one committed to; a voided result that a witness had
+attested, in the same life, and now reports missing; most of the others saying that it does not deliver what it
+attested. A Bloom filter claims some results by chance, so in a run with filters only a signature proves anything.
+"""
+
+from __future__ import annotations
+
+from quorate.core.witnessed.events import (
+    MemberReadmitted,
+    MemberRemoved,
+    ResultVoided,
+    RoundSealed,
+    TwoFacedShown,
+    WarmupEnded,
+)
+from quorate.sim.checkers.journal import Happened
+from quorate.sim.witnessed.checkers.base import Over, WitnessedChecker
+from quorate.sim.witnessed.history import Course
+
+ROUNDS = 2
+"""The round in which it is proven, and the next."""
+
+
+class Outcasts(WitnessedChecker):
+    name = "outcasts"
+
+    def __init__(self) -> None:
+        self._proven: dict[str, int] = {}
+        """Member -> rounds that ended since."""
+        self._ejected: dict[str, str] = {}
+
+    def walked(self, course: Course, happened: Happened) -> None:
+        event = happened.event
+        for member, why in _proofs(course, event):
+            self._proven.setdefault(member, 0)
+            self._ejected.setdefault(member, f"entry {happened.entry}: {why}")
+        for one in course.folded.members.values():
+            if one.ejected:
+                self._ejected.setdefault(one.id, f"entry {happened.entry}: {one.reason}")
+        if isinstance(event, MemberReadmitted):
+            self._proven.pop(event.member, None)
+        if isinstance(event, RoundSealed):
+            self._proven = {member: rounds + 1 for member, rounds in self._proven.items()}
+        if isinstance(event, RoundSealed | WarmupEnded) and course.round is not None:
+            for member, rounds in self._proven.items():
+                if rounds >= ROUNDS and member in course.round.lives:
+                    self.fail(f"entry {happened.entry}: {member} was proven to lie and is still in the roster")
+
+    def judge(self, _course: Course, over: Over) -> None:
+        for member, why in self._ejected.items():
+            if over.honest(member):
+                self.fail(f"{member} never lied, and is out for good: {why}")
+
+
+def _proofs(course: Course, event: object) -> list[tuple[str, str]]:
+    if isinstance(event, TwoFacedShown):
+        return [(event.accused, f"{event.member} showed that it is two-faced")]
+    if course.config.attestation != "bitmap":
+        return []
+    if isinstance(event, MemberRemoved):
+        return [(event.member, event.reason)]
+    if isinstance(event, ResultVoided) and event.step in course.branch:
+        sealed = course.branch[event.step]
+        position = sealed.positions[event.result]
+        return [
+            (who, "attested a result that it reports missing")
+            for who in event.missing_for
+            if position in sealed.claims.get(who, (0, set()))[1]
+            and course.folded.members[who].incarnation == sealed.claims[who][0]
+        ]
+    return []

@@ -1,0 +1,58 @@
+"""Members that lie, each in one way. Everything else they do as they should.
+
+mismatch    gives other bytes than it has committed to
+header      commits to bytes that say they are of another round
+two-faced   signs two results for one assignment, and tells half of its peers of the other
+boasts      attests what it does not hold
+saturated   attests with every bit set
+hash        reports a model that it does not have
+"""
+
+from __future__ import annotations
+
+from random import Random
+from typing import Any, Final
+
+import msgspec
+
+from quorate.core.codec import digest
+from quorate.core.machine import Signal
+from quorate.core.witnessed.attestation import salt_of
+from quorate.core.witnessed.events import Attest, Holds, Loaded, ModelHash, signed_by_trainer
+from quorate.core.witnessed.facts import Announce
+from quorate.core.witnessed.part import Part
+from quorate.sim.witnessed.making import hashed, sign
+
+LIES: Final = ("mismatch", "header", "two-faced", "boasts", "saturated", "hash")
+
+
+def said(signal: Signal, lie: str, part: Part) -> Signal:
+    """What a liar says instead."""
+    replace: Any = msgspec.structs.replace
+    if isinstance(signal, Attest | Holds) and lie == "boasts":
+        return replace(signal, held=_everything(signal, part))  # type: ignore[no-any-return]
+    if isinstance(signal, Attest) and lie == "saturated":
+        return replace(signal, held=b"\xff" * len(signal.held))  # type: ignore[no-any-return]
+    if isinstance(signal, ModelHash | Loaded) and lie == "hash":
+        return replace(signal, model=hashed("no model of mine", signal.model))  # type: ignore[no-any-return]
+    return signal
+
+
+def _everything(signal: Attest | Holds, part: Part) -> bytes:
+    """That all results known are here, written as an honest member would."""
+    shown = part.sight.round
+    digests = [result.digest for result in part.sight.listed()][: signal.known]
+    seed = b"" if shown is None else shown.seed
+    salt = salt_of(signal.epoch, signal.round, seed, signal.member)
+    return part.telling.scheme.write(range(len(digests)), digests, salt)
+
+
+def other_face(announce: Announce, run: str, key: bytes, payload: bytes, rng: Random) -> tuple[Announce, bytes]:
+    """A second result for the same assignment, signed like the first, and its bytes."""
+    other = payload + rng.randbytes(4)
+    result = msgspec.structs.replace(announce.result, digest=digest(other))
+    signed = signed_by_trainer(
+        run, announce.epoch, announce.round, result.assignment, result.attempt, result.member, result.digest,
+        result.base,
+    )  # fmt: skip
+    return Announce(announce.epoch, announce.round, result, sign(key, signed)), other

@@ -1,0 +1,309 @@
+"""Every checker of witnessed rounds can fail: a bug is planted, and some seed finds it."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from typing import Any
+
+import msgspec
+import pytest
+
+from quorate.core.dice import Dice
+from quorate.core.host import Host
+from quorate.core.machine import DONE, Applied
+from quorate.core.members import Cause, Roster
+from quorate.core.witnessed import committee, epochs, rules, sealing
+from quorate.core.witnessed.account import Account
+from quorate.core.witnessed.catching_up import counting
+from quorate.core.witnessed.collect import Collector
+from quorate.core.witnessed.committee import Committee
+from quorate.core.witnessed.events import TwoFacedShown
+from quorate.core.witnessed.facts import Apply
+from quorate.core.witnessed.machine import Witnessed
+from quorate.core.witnessed.part import Part
+from quorate.core.witnessed.sight import Sight
+from quorate.core.witnessed.state import Course, Member, MemberState
+from quorate.core.witnessed.table import MEMBER, RUN
+from quorate.core.witnessed.tally import Tally
+from quorate.sdk.witnessing import Witnessing
+from quorate.sim.store import Store, Write, WriteDone
+from quorate.sim.witnessed import live, members
+
+SEEDS = 200
+
+
+def found_by(checker: str, since: int = 1) -> str:
+    """What the first seed that breaks this promise says. Other promises may break too; this one must. ``since``: where
+    to begin, for bugs that few lives show."""
+    for seed in range(since, since + SEEDS):
+        outcome = live(seed)
+        if outcome.violation.startswith(f"{checker}:"):
+            return outcome.violation
+    pytest.fail(f"{SEEDS} lives with a planted bug, and {checker} noticed nothing")
+
+
+# -- models ----------------------------------------------------------------------------------------------------------
+
+
+def test_a_member_that_applies_in_another_order_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """All of them do: they agree with each other, and are wrong together."""
+    monkeypatch.setattr("quorate.core.witnessed.part.counting", lambda shown: counting(shown)[::-1])
+    assert "applies" in found_by("models")
+
+
+def test_a_member_that_leaves_out_what_it_does_not_hold_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    whole = Part._move
+
+    def careless(self: Part, standing: Any) -> None:
+        whole(self, standing)
+        shown = self.footing.next()
+        if shown is not None and self.footing.busy is None and standing.state == "InStep":
+            some = tuple(result for result in shown.results if self.fetching.holds(result.digest))
+            if some and any(self.fetching.is_missing(result.digest) for result in shown.results):
+                apply = Apply(shown.step, shown.epoch, shown.round, some)
+                self.footing.busy = apply
+                self._out.append(apply)
+
+    monkeypatch.setattr(Part, "_move", careless)
+    assert "applies" in found_by("models", since=16)
+
+
+def test_a_run_that_takes_any_report_for_the_right_one_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whose model is another one stays in step."""
+    whole = sealing._place
+
+    def trusting(course: Course, round_: Any, outcome: Any) -> None:
+        whole(course, round_, outcome)
+        stays = {name for name, (state, _) in outcome.moving.items() if state is MemberState.RESYNCING}
+        held = stays & outcome.said.keys()
+        outcome.moving = {name: move for name, move in outcome.moving.items() if name not in held}
+
+    monkeypatch.setattr(sealing, "_place", trusting)
+    assert "in step with another model" in found_by("models", since=18)
+
+
+# -- account ---------------------------------------------------------------------------------------------------------
+
+
+def test_batches_that_fall_under_the_table_are_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Account, "retry", lambda self, _spans, _attempts_max: None)
+    assert "waiting" in found_by("account")
+
+
+def test_a_roll_back_that_forgets_what_was_applied_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    def forgetful(self: Account) -> None:
+        self.applied = []
+
+    monkeypatch.setattr(Account, "roll_back", forgetful)
+    assert "account" in found_by("account")
+
+
+def test_a_batch_that_is_given_out_twice_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    whole = Account.take
+
+    def greedy(self: Account, wanted: int) -> Any:
+        spans = whole(self, wanted)
+        self.waiting = [*spans[:1], *self.waiting]
+        return spans
+
+    monkeypatch.setattr(Account, "take", greedy)
+    assert "account" in found_by("account")
+
+
+def test_a_void_result_whose_batches_are_not_returned_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Account, "void", lambda self, _batches: None)
+    assert "account" in found_by("account", since=60)
+
+
+# -- quorums ---------------------------------------------------------------------------------------------------------
+
+
+def test_a_quorum_of_those_who_answered_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As in the source: over those who happened to attest, not over those who were elected."""
+
+    def easy(_share: Fraction, elected: int) -> int:
+        return 1
+
+    monkeypatch.setattr(committee, "quorum", easy)
+    found_by("quorums")
+
+
+def test_a_round_that_ends_before_all_is_attested_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Tally, "enough", lambda self: len(self.counts))
+    _plant(monkeypatch, "TrainEnded", check=lambda *_rest: None)
+    assert "ends training early" in found_by("quorums")
+
+
+def test_a_seal_without_what_a_quorum_holds_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    whole = sealing._judge
+
+    def stingy(*rest: Any) -> Any:
+        outcome = whole(*rest)
+        if isinstance(outcome, sealing.Outcome) and len(outcome.positions) > 1:
+            outcome.positions = outcome.positions[1:]
+        return outcome
+
+    monkeypatch.setattr(sealing, "_judge", stingy)
+    assert "and a quorum holds" in found_by("quorums")
+
+
+def _plant(monkeypatch: pytest.MonkeyPatch, event: str, **changes: Any) -> None:
+    """Change every row of the run's table for this event."""
+    for kind, moves in RUN._moves.items():
+        if kind.__name__ == event:
+            for state, move in moves.items():
+                if move.refuse is None:
+                    monkeypatch.setitem(moves, state, msgspec.structs.replace(move, **changes))
+
+
+# -- outcasts --------------------------------------------------------------------------------------------------------
+
+
+def test_a_proven_liar_that_stays_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    for state, move in MEMBER._moves[TwoFacedShown].items():
+        if move.refuse is None:
+            kept = msgspec.structs.replace(move, target=MemberState(state), do=lambda *_rest: DONE)
+            monkeypatch.setitem(MEMBER._moves[TwoFacedShown], state, kept)
+    assert "still in the roster" in found_by("outcasts", since=30)
+
+
+def test_an_honest_member_that_is_thrown_out_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """For a bad round, as if it had lied."""
+    whole = rules.do_moved
+
+    def harsh(course: Course, member: Member, *rest: Any) -> Applied:
+        applied = whole(course, member, *rest)
+        member.ejected = member.ejected or member.state is MemberState.RESYNCING
+        return applied
+
+    for move_of in MEMBER._moves.values():
+        for state, move in move_of.items():
+            if move.do is rules.do_moved:
+                monkeypatch.setitem(move_of, state, msgspec.structs.replace(move, do=harsh))
+            if move.choose is not None and move.choose.do is rules.do_moved:
+                monkeypatch.setitem(move_of, state, msgspec.structs.replace(move, do=harsh))
+    assert "never lied" in found_by("outcasts")
+
+
+def test_a_member_that_accuses_whoever_is_silent_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """At once, and whether it can be reached or not."""
+    monkeypatch.setattr(members, "PACE", msgspec.structs.replace(members.PACE, accuse_us=0))
+    monkeypatch.setattr(Sight, "can_be_asked", lambda self, _member: True)
+    monkeypatch.setattr(rules, "enough_accuse", lambda _by, _others: True)
+    assert "never lied" in found_by("outcasts", since=70)
+
+
+# -- draws -----------------------------------------------------------------------------------------------------------
+
+
+def test_a_member_that_draws_otherwise_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+
+    def loaded(run: str, shown: Any) -> Committee:
+        return committee.draw(run, msgspec.structs.replace(shown, seed=shown.seed[::-1]))
+
+    monkeypatch.setattr("quorate.core.witnessed.sight.draw", loaded)
+    assert "drew" in found_by("draws")
+
+
+def test_a_run_that_draws_with_other_dice_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    def weighted(run: str, purpose: str, epoch: int, round_: int, seed: bytes) -> Dice:
+        return Dice(run, purpose, epoch, round_, seed + b"x")
+
+    monkeypatch.setattr(committee, "Dice", weighted)
+    assert "elected are" in found_by("draws")
+
+
+# -- lives -----------------------------------------------------------------------------------------------------------
+
+
+def test_a_zombie_that_is_believed_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It does not listen when it is told to go, either."""
+    whole, one = Roster.check_cause, Witnessed._one
+
+    def gullible(self: Roster, cause: Cause) -> Any:
+        before = whole(self, cause)
+        return None if getattr(before, "code", "") == "superseded" else before
+
+    def whoever(self: Witnessed, event: Any, *rest: Any) -> Any:
+        known = self.course.members.get(getattr(event, "member", ""))
+        if known is not None and "incarnation" in event.__struct_fields__:
+            event = msgspec.structs.replace(event, incarnation=known.incarnation)
+        return one(self, event, *rest)
+
+    monkeypatch.setattr(Roster, "check_cause", gullible)
+    monkeypatch.setattr(Witnessed, "_one", whoever)
+    monkeypatch.setattr(Witnessing, "_superseded", lambda self, _newer: None)
+    monkeypatch.setattr(Witnessing, "_declined", lambda self, _declined, _now_us: None)
+    found_by("newest", since=42)
+
+
+# -- ending ----------------------------------------------------------------------------------------------------------
+
+
+def test_a_round_that_waits_for_the_dead_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its time is never over."""
+    monkeypatch.setattr(Collector, "_over", lambda self, _window, _whole_us, _now_us: False)
+    assert "not finished" in found_by("ending")
+
+
+def test_a_run_that_waits_for_a_model_that_nobody_has_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(epochs, "BARREN", 10**9)
+    assert "not finished" in found_by("ending", since=1480)
+
+
+def test_a_member_that_never_hears_of_the_end_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Part, "_end", lambda self, _reason, _state: None)
+    assert "does not know that the run is over" in found_by("ending")
+
+
+# -- what every kind promises ----------------------------------------------------------------------------------------
+
+
+def test_an_acknowledgement_before_the_sync_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    whole = Store.receive
+
+    def hasty(self: Store, source: str, message: Any) -> None:
+        whole(self, source, message)
+        if isinstance(message, Write) and message.n == len(self.entries) + 1 and not self.full:
+            self._answer(source, WriteDone(message.nonce))
+
+    monkeypatch.setattr(Store, "receive", hasty)
+    found_by("folds", since=75)
+
+
+def test_an_answer_before_the_entry_is_written_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    whole = Host._launch
+
+    def hasty(self: Host, batch: Any) -> None:
+        whole(self, batch)
+        if self.desk is not None:
+            self._out.extend(self.desk.publish(batch))
+
+    monkeypatch.setattr(Host, "_launch", hasty)
+    found_by("durability", since=55)
+
+
+def test_a_forgotten_answer_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    whole = Roster.check_cause
+
+    def forgetful(self: Roster, cause: Cause) -> Any:
+        before = whole(self, cause)
+        return None if type(before).__name__ == "Repeat" else before
+
+    monkeypatch.setattr(Roster, "check_cause", forgetful)
+    found_by("answers")
+
+
+def test_a_fold_that_forgets_what_a_snapshot_held_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    whole = Course.rebuild
+
+    def lossy(self: Course) -> None:
+        whole(self)
+        self.times_us = []
+
+    monkeypatch.setattr(Course, "rebuild", lossy)
+    found_by("folds")
+
+
+def test_without_a_planted_bug_nothing_is_noticed() -> None:
+    assert [live(seed).violation for seed in range(1, 6)] == [""] * 5
