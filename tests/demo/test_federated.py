@@ -8,10 +8,11 @@ import pytest
 
 from quorate.core.errors import ConfigError
 from quorate.demo import demo_federated
-from quorate.demo.federated import DIES, LATE, LIAR, ROUNDS, Outcome, Story, _judge
+from quorate.demo.federated import DIES, LATE, LIAR, ROUNDS, Outcome, _judge
 from quorate.demo.task import Beside, TaskStopped, beside, run_task
 from quorate.launch.crowds import _deal
 from quorate.learn.experiment import Settings, make, source
+from quorate.report import Report
 
 QUICK = {"rounds": 3, "epochs": 2, "heartbeat_interval_s": 1.0, "heartbeat_timeout_s": 10.0}
 
@@ -20,7 +21,7 @@ def test_the_federated_demo_survives_its_misfortunes() -> None:
     said: list[str] = []
     report, outcome = demo_federated(lambda what, _done: said.append(what), "digits")
     assert report.failures == []
-    assert report.ok()
+    assert missed(report) - {"demo_s"} == set()
     assert [row["round"] for row in outcome.rows] == list(range(ROUNDS))
     why = [dropped["why"] for row in outcome.rows for dropped in row["dropped"] if dropped["participant"] == LIAR]
     assert [part in text for part, text in zip(("not finite", "has shape", "moves the model"), why, strict=True)] == [
@@ -29,17 +30,27 @@ def test_the_federated_demo_survives_its_misfortunes() -> None:
     assert sum("killed" in what for what in said) == 2
 
 
-class Coordinator:
-    kills = 2
-    """The one of the story, and the one at the end."""
+@pytest.mark.timeout(300)
+def test_the_federated_demo_with_pictures_of_clothes() -> None:
+    """Of its package: ten participants with 6,000 pictures each, and the larger net."""
+    report, outcome = demo_federated(lambda _what, _done: None, "auto")
+    assert outcome.samples == "fashion-mnist"
+    assert report.failures == []
+    assert missed(report) - {"demo_s"} == set()
+    assert outcome.rows[0]["size_bytes"] > 4 * 199_210
+    assert max(row["samples"] for row in outcome.rows) >= 48_000
 
 
-class Killed:
+def missed(report: Report) -> set[str]:
+    return {figure.name for figure in report.measurements if figure.met() is False}
+
+
+class Told:
     recovered_s = 1.0
-    coordinator = Coordinator
+    kills = 1
 
 
-def judged(**changes: Any) -> list[str]:
+def judge(kills: int = 1, took_s: float = 30.0, **changes: Any) -> Report:
     people: dict[str, dict[str, Any]] = {
         LIAR: {"id": LIAR, "state": "Quarantined", "updates": 0, "losses": 0},
         DIES: {"id": DIES, "state": "Lost", "updates": 3, "losses": 1},
@@ -50,10 +61,14 @@ def judged(**changes: Any) -> list[str]:
         who = {"liar": LIAR, "dies": DIES, "late": LATE}[name.partition("_")[0]]
         (told if name.endswith("_told") else people)[who] |= change
     rows = [{"updates": 8, "samples": 10, "evaluation": {"accuracy": 0.9}}] * ROUNDS
-    story: Any = Killed()
-    assert isinstance(Story, type)
+    story: Any = Told()
+    story.kills = kills
     outcome = Outcome("digits", rows, list(people.values()), Beside(0.91, 100, []))
-    return _judge(story, outcome, told, ROUNDS).failures
+    return _judge(story, outcome, told, ROUNDS, took_s)
+
+
+def judged(**changes: Any) -> list[str]:
+    return judge(**changes).failures
 
 
 def test_the_judge_of_the_demo_believes_nothing() -> None:
@@ -64,6 +79,13 @@ def test_the_judge_of_the_demo_believes_nothing() -> None:
     assert "does not say that it was lost" in judged(dies={"losses": 0})[0]
     assert "no update of it was counted" in judged(late={"updates": 0})[0]
     assert "did not see the end" in judged(late_told={"ended": "member_gone"})[0]
+
+
+def test_the_demo_claims_that_the_coordinator_was_killed_and_how_long_it_took() -> None:
+    assert judge().ok()
+    assert missed(judge(kills=0)) == {"coordinator_killed"}
+    assert missed(judge(took_s=60.1)) == {"demo_s"}
+    assert judge(took_s=60.1).seconds == 60.1
 
 
 def test_a_task_runs_to_its_end_and_twice_the_same() -> None:

@@ -19,6 +19,7 @@ from quorate.core.federated import aggregation as rules
 from quorate.core.federated.aggregation import Aggregation
 from quorate.learn import CannotAggregate, Rule, Slice, Update, aggregate, digest_of, load, save
 from quorate.learn.aggregate import HELD_OPEN
+from quorate.learn.slices import width
 
 EVERY: list[Any] = [
     rules.FedAvg(), rules.FedAvgM(), rules.FedAdam(), rules.FedYogi(), rules.FedAdagrad(), rules.FedProx(),
@@ -219,12 +220,12 @@ def test_a_model_of_integers_alone_is_compared_by_them(tmp_path: Path) -> None:
 
 
 def test_bf16_is_averaged_as_float32_and_rounded_to_even(tmp_path: Path) -> None:
-    layer = frozenset({"w"})
+    layer = {"w": "BF16"}
     files = [
-        update(tmp_path, "a", {"w": np.array([1.0, 2.0, 1.0], np.float32)}, bf16=layer),
-        update(tmp_path, "b", {"w": np.array([1.0, 4.0, 1.0078125], np.float32)}, bf16=layer),
+        update(tmp_path, "a", {"w": np.array([1.0, 2.0, 1.0], np.float32)}, codes=layer),
+        update(tmp_path, "b", {"w": np.array([1.0, 4.0, 1.0078125], np.float32)}, codes=layer),
     ]
-    save(tmp_path / "previous", {"w": np.zeros(3, np.float32)}, bf16=layer)
+    save(tmp_path / "previous", {"w": np.zeros(3, np.float32)}, codes=layer)
     result = aggregate(rules.FedAvg(), files, tmp_path / "previous", None, tmp_path)
     assert load(result.weights)["w"].tolist() == [1.0, 3.0, 1.0]
     assert result.weights.stat().st_size == (tmp_path / "previous").stat().st_size
@@ -365,6 +366,14 @@ def test_averaging_needs_no_more_than_one_and_a_half_models(
 def test_the_robust_rules_need_a_slice_of_everything(settings: Any, large: Path, tmp_path: Path) -> None:
     """Rows of half a model at most, float64 of them for distances, and what sorting them in columns takes."""
     assert peak_bytes(settings, large, 60, tmp_path) <= 2 * large.stat().st_size
+
+
+@pytest.mark.parametrize("settings", EVERY[6:11], ids=name)
+def test_the_robust_rules_need_two_slices_of_float64_of_all_updates(settings: Any, large: Path, tmp_path: Path) -> None:
+    """Far less than the updates, which are twenty models."""
+    room = 2 * 8 * 20 * width(20, large.stat().st_size)
+    assert room < 2 * large.stat().st_size
+    assert peak_bytes(settings, large, 20, tmp_path) <= room
 
 
 MEASURED = """

@@ -24,7 +24,7 @@ from quorate.bench.crowd import percentile
 from quorate.launch import coordinating, crowds
 from quorate.learn.mlp import ONE_THREAD
 from quorate.report import Measurement, Report
-from quorate.sdk.asking import Asker
+from quorate.sdk.asking import Asker, rounds_over
 from quorate.sdk.crowd_process import Wish
 
 RUN: Final = "bench"
@@ -87,12 +87,12 @@ def measure(case: Case) -> list[float]:
 
 def _rounds(asker: Asker) -> list[dict[str, Any]]:
     deadline_s = time.monotonic() + PATIENCE_S
-    while (shown := asker.ask("show", RUN))["phase"] != "Finished":
-        if time.monotonic() > deadline_s or shown["phase"] in ("Paused", "Stopped"):
-            raise TimeoutError(f"{shown['phase']}, round {shown['round']} of {shown['rounds']}: {shown['reason']}")
+    while (phase := (shown := asker.ask("show", RUN)).get("phase")) != "Finished":
+        if time.monotonic() > deadline_s or phase in ("Paused", "Stopped"):
+            waits = shown["explanation"]["sentence"]
+            raise TimeoutError(f"{phase}, round {shown.get('round')}: {waits}")
         time.sleep(0.25)
-    rows: list[dict[str, Any]] = asker.ask("history", RUN, after=-1)["rounds"]
-    return rows
+    return rounds_over(asker, RUN)
 
 
 @contextlib.contextmanager

@@ -51,7 +51,10 @@ TRAINING: Final[dict[str, dict[str, Any]]] = {
 }
 WITHIN: Final = {"digits": 0.04, "fashion-mnist": 0.04}
 """How far the rounds may stay behind one machine that has everything: they are few, to keep this short."""
-GIVE_UP_S: Final = 58.0
+GIVE_UP_S: Final = 180.0
+"""On a machine that is busy with other things it may take longer than it should; ``demo_s`` says so."""
+UNDER_S: Final = 60.0
+"""For all of it, with the training on one machine that stands beside."""
 LOOK_S: Final = 0.05
 
 Say = Callable[[str, int], None]
@@ -104,6 +107,8 @@ class Story:
         self.coordinator = coordinator
         self.participants = participants
         self.recovered_s = 0.0
+        self.kills = 0
+        """Of the coordinator, with -9."""
         self._say = say
         self._late = self._dead = False
         self._killed_s: float | None = None
@@ -130,6 +135,8 @@ class Story:
                 shown: dict[str, Any] = asker.ask("show", RUN)
         except (QuorateError, OSError):
             return None
+        if "phase" not in shown:
+            return None  # it is reading its journal
         if self._killed_s is not None and shown["round"] > self._stood:
             self.recovered_s = time.monotonic() - self._killed_s
             self._killed_s = None
@@ -146,10 +153,11 @@ class Story:
             self._late = True
             self._say(f"{LATE} joins", number)
             self.participants.start(LATE, "honest")
-        if number >= KILL_AT and not self.coordinator.kills:
+        if number >= KILL_AT and not self.kills:
             self._say("the coordinator is killed with -9 and started again", number)
             self._killed_s, self._stood = time.monotonic(), number
             self.coordinator.kill()
+            self.kills += 1
             self.coordinator.start()
 
 
@@ -181,8 +189,7 @@ def demo_federated(say: Say, samples: str = "auto") -> tuple[Report, Outcome]:
     rows = shown["history"]
     reference = beside(Settings(chosen, seed=SEED), rows, epochs, hyper["batch_size"], hyper["lr"])
     outcome = Outcome(chosen, rows, shown["participants"], reference)
-    report = _judge(story, outcome, told, again)
-    report.seconds = time.monotonic() - began_s
+    report = _judge(story, outcome, told, again, time.monotonic() - began_s)
     if left != 0:
         report.failures.append(f"the coordinator did not drain: exit code {left}")
     return report, outcome
@@ -215,18 +222,19 @@ def _made_again(task: Any, folder: Path) -> int:
     return same
 
 
-def _judge(story: Story, outcome: Outcome, told: dict[str, dict[str, Any]], again: int) -> Report:
+def _judge(story: Story, outcome: Outcome, told: dict[str, dict[str, Any]], again: int, took_s: float) -> Report:
     rows, reference = outcome.rows, outcome.reference
     accuracy = rows[-1]["evaluation"]["accuracy"] if rows else 0.0
-    report = Report("demo federated")
+    report = Report("demo federated", took_s)
     report.measurements = [
         Measurement("rounds", len(rows), "rounds", ROUNDS),
         Measurement("updates_admitted", sum(row["updates"] for row in rows), "updates"),
         Measurement("models_made_again", again, "models", ROUNDS, against="the admitted updates, same bytes"),
         Measurement("accuracy", round(accuracy, 4), "", round(reference.accuracy - WITHIN[outcome.samples], 4),
                     against=f"one machine, as many samples: {reference.accuracy:.4f}"),
-        Measurement("coordinator_killed", story.coordinator.kills - 1, "times", 1),
+        Measurement("coordinator_killed", story.kills, "times", 1, against="with -9"),
         Measurement("recovery_ms", round(story.recovered_s * 1000), "ms", against="kill -9 to the next round"),
+        Measurement("demo_s", round(took_s, 1), "s", UNDER_S, "at most"),
     ]  # fmt: skip
     by_id = {participant["id"]: participant for participant in outcome.participants}
     states = {name: participant["state"] for name, participant in by_id.items()}

@@ -14,7 +14,7 @@ from quorate.core.errors import QuorateError
 from quorate.launch import coordinating, crowds
 from quorate.learn import mlp
 from quorate.learn.experiment import EVALUATIONS, SIZES, Settings, source
-from quorate.sdk.asking import Asker
+from quorate.sdk.asking import Asker, rounds_over
 from quorate.sdk.crowd_process import Wish
 
 RUN: Final = "task"
@@ -56,27 +56,17 @@ def _wish(url: str, folder: Path, settings: Settings) -> Wish:
 def _watch(asker: Asker, progress: Progress, deadline_s: float) -> list[dict[str, Any]]:
     while True:
         shown = asker.ask("show", RUN)
-        progress(shown)
-        if shown["phase"] in OVER:
-            break
+        if "phase" in shown:  # else the coordinator is just reading its journal
+            progress(shown)
+            if shown["phase"] in OVER:
+                break
         if time.monotonic() > deadline_s:
             waits = shown["explanation"]["sentence"]
-            raise TaskStopped(f"round {shown['round']} of {shown['rounds']} takes too long: {waits}")
+            raise TaskStopped(f"round {shown.get('round')} of {shown.get('rounds')} takes too long: {waits}")
         time.sleep(LOOK_S)
     if shown["phase"] != "Finished":
         raise TaskStopped(f"the run is {shown['phase']}: {shown['reason']}")
-    return history(asker, RUN)
-
-
-def history(asker: Asker, run: str) -> list[dict[str, Any]]:
-    """All rounds that are over, page by page."""
-    rows: list[dict[str, Any]] = []
-    after: int | None = -1
-    while after is not None:
-        page = asker.ask("history", run, after=after)
-        rows += page["rounds"]
-        after = page["next"]
-    return rows
+    return rounds_over(asker, RUN)
 
 
 class Beside(msgspec.Struct, frozen=True):

@@ -1,6 +1,7 @@
 """The mathematics: tensors in files, aggregation rules one per file, models and the sets they train on.
 
 dtypes     types of numbers, and what they are calculated with
+float8     those of eight bits, in tables
 header     what stands at the beginning of a file of tensors, checked
 tensors    such files, read and written in slices
 slices     how large a slice is
@@ -8,6 +9,7 @@ reader     the same slice of every file of a round
 admission  whether an update may count
 rules      one file per aggregation rule
 aggregate  updates in, the next model out
+witnessed  the training side of witnessed rounds: trainers, results, model hashes
 """
 
 from quorate.learn.admission import Verdict, examine

@@ -93,5 +93,6 @@ def _square(update: TensorFile, model: TensorFile | None, spec: Spec) -> float:
 
 def _not_finite(spec: Spec, start: int, worked: np.ndarray[tuple[int], np.dtype[np.floating]]) -> str:
     first = int(np.argmin(np.isfinite(worked)))
-    place = ", ".join(str(int(index)) for index in np.unravel_index(start + first, spec.shape))
+    at = np.unravel_index((start + first) // spec.dtype.parts, spec.shape)
+    place = ", ".join(str(int(index)) for index in at)
     return f"tensor {spec.name!r} is not finite: {worked[first]} at [{place}]"

@@ -115,7 +115,8 @@ class _Round:
     def _merge(self, spec: Spec, model: TensorWriter, memory: TensorWriter | None) -> None:
         for start, stop in pieces(spec.size, self.width):
             if not spec.dtype.floating:
-                _write(model, spec.name, start, self.rule.merge_whole(read(self.inputs, spec, start, stop)))
+                piece = read(self.inputs, spec, start, stop, exact=True)
+                _write(model, spec.name, start, self.rule.merge_whole(piece))
                 continue
             piece = read(self.inputs, spec, start, stop, self.rule.keeps)
             _write(model, spec.name, start, self.rule.merge(piece))
@@ -162,10 +163,12 @@ def _open_state(rule: Rule, state: Path | None, before: TensorFile) -> TensorFil
 
 
 def _state_layout(rule: Rule, before: TensorFile) -> Layout:
-    """A float per number of the model and name that the rule keeps; of whole numbers nothing is kept."""
+    """A float per number of the model and name that the rule keeps, two where the number is complex; of whole numbers
+    nothing is kept."""
     layout: Layout = {}
     for spec in before.specs:
         if spec.dtype.floating:
             code = "F64" if spec.dtype.works_as == "<f8" else "F32"
-            layout |= {f"{kept}/{spec.name}": (code, spec.shape) for kept in rule.keeps}
+            shape = (*spec.shape, spec.dtype.parts) if spec.dtype.parts > 1 else spec.shape
+            layout |= {f"{kept}/{spec.name}": (code, shape) for kept in rule.keeps}
     return layout

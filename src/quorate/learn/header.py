@@ -37,7 +37,7 @@ class Spec(msgspec.Struct, frozen=True):
     begin: int
     end: int
     size: int
-    """How many numbers it has."""
+    """How many numbers it has: two for each that is complex."""
 
 
 Layout = dict[str, tuple[str, tuple[int, ...]]]
@@ -123,7 +123,7 @@ def build(layout: Layout, metadata: dict[str, str] | None = None) -> tuple[bytes
         )
     base = 8 + len(text)
     specs = tuple(
-        Spec(name, DTYPES[layout[name][0]], layout[name][1], base + begin, base + end, math.prod(layout[name][1]))
+        _placed(name, DTYPES[layout[name][0]], layout[name][1], base + begin, base + end)
         for name, (begin, end) in zip(names, places, strict=True)
     )
     return len(text).to_bytes(8, "little") + text, specs
@@ -171,7 +171,11 @@ def _spec(name: str, entry: Any, base: int) -> Spec:
     needed = math.prod(shape) * dtype.size_bytes
     if place[1] - place[0] != needed:
         raise BadTensors(f"tensor {name!r} needs {needed} bytes and has {place[1] - place[0]}")
-    return Spec(name, dtype, tuple(shape), base + place[0], base + place[1], math.prod(shape))
+    return _placed(name, dtype, tuple(shape), base + place[0], base + place[1])
+
+
+def _placed(name: str, dtype: Dtype, shape: tuple[int, ...], begin: int, end: int) -> Spec:
+    return Spec(name, dtype, shape, begin, end, math.prod(shape) * dtype.parts)
 
 
 def _naturals(value: Any) -> bool:

@@ -27,19 +27,21 @@ class Inputs(msgspec.Struct):
         return msgspec.structs.replace(self, files=files, weights=self.weights[list(places)])
 
 
-def read(inputs: Inputs, spec: Spec, start: int, stop: int, keeps: Sequence[str] = ()) -> Slice:
-    """A slice of one tensor. What is mapped, and stored as it is calculated with, is not copied."""
-    views = [_view(file, spec.name, start, stop) for file in inputs.files]
-    previous = _view(inputs.before, spec.name, start, stop)
+def read(inputs: Inputs, spec: Spec, start: int, stop: int, keeps: Sequence[str] = (), exact: bool = False) -> Slice:
+    """A slice of one tensor. What is mapped, and stored as it is calculated with, is not copied. ``exact``: whole
+    numbers as such, and not as floats."""
+    works_as = spec.dtype.counts_as if exact else spec.dtype.works_as
+    views = [_view(file, spec.name, start, stop, works_as) for file in inputs.files]
+    previous = _view(inputs.before, spec.name, start, stop, works_as)
     state = {name: _state(inputs, name, spec, start, previous) for name in keeps}
     return Slice(views, inputs.weights, previous, state)
 
 
-def _view(file: TensorFile, name: str, start: int, stop: int) -> Row:
+def _view(file: TensorFile, name: str, start: int, stop: int, works_as: str) -> Row:
     spec = file.by_name[name]
-    if file.mapped and spec.dtype.stored == spec.dtype.works_as:
+    if file.mapped and spec.dtype.number == works_as:
         return file.view(spec, start, stop)
-    worked = np.empty(stop - start, spec.dtype.works_as)
+    worked = np.empty(stop - start, works_as)
     file.read_into(spec, start, worked)
     return worked
 

@@ -58,7 +58,8 @@ class TensorFile:
         """Numbers as they stand in a mapped file, not to be changed and without a copy."""
         assert self._map is not None
         assert 0 <= start < stop <= spec.size
-        return np.frombuffer(self._map, spec.dtype.stored, stop - start, spec.begin + start * spec.dtype.size_bytes)
+        dtype = spec.dtype
+        return np.frombuffer(self._map, dtype.number, stop - start, spec.begin + start * dtype.number_bytes)
 
     def read_into(self, spec: Spec, start: int, out: Numbers) -> None:
         """The numbers from ``start`` on, as many as ``out`` takes, as those that are calculated with."""
@@ -66,11 +67,11 @@ class TensorFile:
             if out.size:
                 widen(self.view(spec, start, start + out.size), spec.dtype, out)
             return
-        stored = out if out.dtype.str == spec.dtype.stored else np.empty(out.shape, spec.dtype.stored)
+        stored = out if out.dtype.str == spec.dtype.number else np.empty(out.shape, spec.dtype.number)
         assert 0 <= start <= start + stored.size <= spec.size
         fd = self._fd if self.held else os.open(self.path, os.O_RDONLY | os.O_CLOEXEC)
         try:
-            _read_exactly(fd, _bytes_of(stored), spec.begin + start * spec.dtype.size_bytes)
+            _read_exactly(fd, _bytes_of(stored), spec.begin + start * spec.dtype.number_bytes)
         finally:
             if not self.held:
                 os.close(fd)
@@ -78,19 +79,13 @@ class TensorFile:
             widen(stored, spec.dtype, out)
 
     def array(self, name: str) -> Numbers:
-        """A whole tensor, mapped and read-only. BF16 is a copy, as float32."""
+        """A whole tensor, mapped and read-only. A type that numpy does not have is a copy, as float32."""
         spec = self.by_name[name]
         if self._map is None and self._fd < 0:
             raise ValueError(f"{self.path} is closed: ask for arrays before")
         if not spec.size:
-            return np.empty(spec.shape, "<f4" if spec.dtype.code == "BF16" else spec.dtype.stored)
-        mapped = self._map if self._map is not None else mmap.mmap(self._fd, 0, access=mmap.ACCESS_READ)
-        flat = np.frombuffer(mapped, spec.dtype.stored, spec.size, spec.begin)
-        if spec.dtype.code == "BF16":
-            whole = np.empty(spec.size, "<f4")
-            widen(flat, spec.dtype, whole)
-            flat = whole
-        return flat.reshape(spec.shape)
+            return whole(b"", spec)
+        return whole(self._map if self._map is not None else mmap.mmap(self._fd, 0, access=mmap.ACCESS_READ), spec)
 
     def close(self) -> None:
         """What was mapped stays for as long as an array looks into it."""
@@ -129,7 +124,7 @@ class TensorWriter:
         spec = self.by_name[name]
         stored = np.ascontiguousarray(narrow(worked, spec.dtype))
         assert 0 <= start <= start + stored.size <= spec.size
-        _write_all(self._fd, _bytes_of(stored), spec.begin + start * spec.dtype.size_bytes)
+        _write_all(self._fd, _bytes_of(stored), spec.begin + start * spec.dtype.number_bytes)
         self._missing_bytes -= stored.nbytes
         return stored
 
@@ -158,15 +153,19 @@ def save(
     path: Path,
     arrays: Mapping[str, Numbers],
     *,
-    bf16: frozenset[str] = frozenset(),
+    codes: Mapping[str, str] | None = None,
     metadata: dict[str, str] | None = None,
     sync: bool = False,
 ) -> str:
-    """Write whole arrays and return the digest. ``bf16``: names whose float32 numbers are stored as BF16."""
-    layout: Layout = {name: (_code(name, array, name in bf16), array.shape) for name, array in arrays.items()}
+    """Write whole arrays and return the digest. ``codes``: names whose float32 numbers are stored as a type that numpy
+    does not have, such as BF16."""
+    named = codes or {}
+    layout: Layout = {name: (named.get(name) or _code(name, array), array.shape) for name, array in arrays.items()}
     with TensorWriter(path, layout, metadata) as writer:
         for spec in writer.specs:
             flat = arrays[spec.name].reshape(-1)
+            if spec.dtype.parts > 1:
+                flat = np.ascontiguousarray(flat, spec.dtype.stored).view(spec.dtype.number)
             for start in range(0, spec.size, CHUNK_BYTES):
                 writer.write(spec.name, start, flat[start : start + CHUNK_BYTES])
         writer.close(sync)
@@ -189,9 +188,20 @@ def digest_of(path: Path) -> str:
     return hasher.hexdigest()
 
 
-def _code(name: str, array: Numbers, bf16: bool) -> str:
-    if bf16:
-        return "BF16"
+def whole(buffer: bytes | mmap.mmap, spec: Spec) -> Numbers:
+    """A tensor of a file as an array: what lies in the buffer itself, or a copy in float32 where numpy does not
+    have its type."""
+    elements = spec.size // spec.dtype.parts
+    if not elements:
+        return np.empty(spec.shape, spec.dtype.stored if spec.dtype.in_numpy else spec.dtype.works_as)
+    flat: Numbers = np.frombuffer(buffer, spec.dtype.stored, elements, spec.begin)
+    if not spec.dtype.in_numpy:
+        stored, flat = flat, np.empty(elements, spec.dtype.works_as)
+        widen(stored, spec.dtype, flat)
+    return flat.reshape(spec.shape)
+
+
+def _code(name: str, array: Numbers) -> str:
     code = CODES.get(array.dtype.newbyteorder("<"))
     if code is None:
         raise BadTensors(
@@ -241,5 +251,5 @@ def _write_all(fd: int, view: memoryview, offset: int) -> None:
 
 
 __all__ = [
-    "BadTensors", "Dtype", "Layout", "Spec", "TensorFile", "TensorWriter", "digest_of", "load", "save",
+    "BadTensors", "Dtype", "Layout", "Spec", "TensorFile", "TensorWriter", "digest_of", "load", "save", "whole",
 ]  # fmt: skip

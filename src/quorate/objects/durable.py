@@ -15,6 +15,7 @@ from secrets import token_hex
 from typing import Final
 
 from quorate.core.errors import ObjectsBroken, ObjectsDenied, ObjectsFull
+from quorate.folders import sync_directory
 
 NO_ROOM: Final = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 DENIED: Final = (errno.EACCES, errno.EPERM, errno.EROFS)
@@ -83,27 +84,3 @@ def place_file(path: Path, chunks: Iterable[bytes]) -> int:
             raise
         sync_directory(path.parent)
     return size_bytes
-
-
-def make_directory(path: Path) -> None:
-    """Create the directory durably, and the ones above it that are missing."""
-    missing = [place for place in (path, *path.parents) if not place.exists()]
-    path.mkdir(parents=True, exist_ok=True)
-    for place in reversed(missing):
-        sync_directory(place.parent)
-
-
-def sync_directory(path: Path) -> None:
-    _sync(path, os.O_DIRECTORY)
-
-
-def sync_file(path: Path) -> None:
-    _sync(path, 0)
-
-
-def _sync(path: Path, flags: int) -> None:
-    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | flags)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

@@ -18,8 +18,9 @@ from secrets import token_hex
 from typing import Final
 
 from quorate.core.errors import ObjectMissing, ObjectsBroken, ObjectsDenied, ObjectTooLarge
+from quorate.folders import make_directory, sync_directory, sync_file
 from quorate.objects.checking import checked, file_chunks, trusted
-from quorate.objects.durable import make_directory, place_file, protect, sync_directory, sync_file, told, write_new
+from quorate.objects.durable import place_file, protect, told, write_new
 from quorate.objects.uploads import Uploads, sweep
 from quorate.objects.walk import Reading, walk
 from quorate.ports.objects import (

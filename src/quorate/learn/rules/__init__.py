@@ -1,5 +1,5 @@
-"""The aggregation rules, one per file, each as its paper defines it. ``base`` says what a rule is; ``order`` and
-``distances`` are what several of them stand on."""
+"""The aggregation rules, one per file, each as its paper defines it. ``base`` says what a rule is; ``order``,
+``distances`` and ``whole`` are what several of them stand on."""
 
 from __future__ import annotations
 

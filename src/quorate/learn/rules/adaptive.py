@@ -16,6 +16,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from quorate.learn.rules.base import Row, Rule, Slice, weighted_mean
+from quorate.learn.rules.whole import exact_weighted_mean
 
 
 class Adaptive(Rule):
@@ -43,3 +44,6 @@ class Adaptive(Rule):
         piece.state["mean"][:] = mean
         piece.state["scale"][:] = scale
         return piece.previous + self.server_lr * mean / (np.sqrt(scale) + self.tau)
+
+    def merge_whole(self, piece: Slice) -> Row:
+        return exact_weighted_mean(piece)

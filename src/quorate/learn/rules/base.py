@@ -36,7 +36,8 @@ class CannotAggregate(ProtocolError):
 
 
 class Slice:
-    """The same few thousand numbers of everything. They are float32, or float64 for F64 and whole numbers."""
+    """The same few thousand numbers of everything. They are float32, or float64 for F64; whole numbers are int64, or
+    uint64 for U64. A complex number is two, its real and its imaginary part."""
 
     def __init__(self, views: Sequence[Row], weights: Weights, previous: Row, state: dict[str, Row]) -> None:
         self.views = views
@@ -52,6 +53,11 @@ class Slice:
     def rows(self) -> Rows:
         """The views as one matrix, a copy that is yours to change."""
         return np.stack(self.views)
+
+    def as_floats(self) -> Slice:
+        """Whole numbers as float64, which holds them exactly up to 2 ** 53."""
+        views = [view.astype(np.float64) for view in self.views]
+        return Slice(views, self.weights, self.previous.astype(np.float64), self.state)
 
 
 class Rule:
@@ -79,9 +85,10 @@ class Rule:
 
     def merge_whole(self, piece: Slice) -> Row:
         """The same for integers and truth values: counters and tables, not weights. A rule that remembers nothing
-        merges them as all others; momentum would make no sense of them, so that other rules take the mean. The answer
-        is rounded, ties to even."""
-        return weighted_mean(piece) if self.keeps else self.merge(piece)
+        merges them as all others, as float64; momentum would make no sense of them, so that other rules take the mean.
+        What comes back is rounded, ties to even. Rules that must be exact have one of their own, as those here do."""
+        floats = piece.as_floats()
+        return weighted_mean(floats) if self.keeps else self.merge(floats)
 
 
 def weighted_mean(piece: Slice) -> Row:

@@ -14,6 +14,7 @@ import numpy as np
 from quorate.learn.rules.base import CannotAggregate, Row, Rule, Slice, mean
 from quorate.learn.rules.distances import Distances, Matrix, scores
 from quorate.learn.rules.order import in_order
+from quorate.learn.rules.whole import apart, exact_mean
 
 
 class Bulyan(Rule):
@@ -34,8 +35,14 @@ class Bulyan(Rule):
         return sorted(choose(squared, f, count - 2 * f))
 
     def merge(self, piece: Slice) -> Row:
+        return mean(self._nearest(piece))
+
+    def merge_whole(self, piece: Slice) -> Row:
+        return exact_mean(self._nearest(piece))
+
+    def _nearest(self, piece: Slice) -> list[Row]:
         ordered = in_order(piece.rows, 0, len(piece.rows))
-        return mean(nearest_to_median(ordered, len(ordered) - 2 * self.byzantine))
+        return nearest_to_median(ordered, len(ordered) - 2 * self.byzantine)
 
 
 def choose(squared: Matrix, byzantine: int, wanted: int) -> list[int]:
@@ -55,9 +62,10 @@ def nearest_to_median(ordered: list[Row], keep: int) -> list[Row]:
     what comes in is nearer than what goes out. What comes in takes the place of what goes out: they are ``keep``
     apart."""
     median = ordered[(len(ordered) - 1) // 2]
+    distance = apart if median.dtype.kind in "iu" else np.subtract
     window = ordered[:keep]
     for place in range(len(ordered) - keep):
         out, comes = ordered[place], ordered[place + keep]
-        nearer = comes - median < median - out
+        nearer = distance(comes, median) < distance(median, out)
         window[place % keep] = np.where(nearer, comes, window[place % keep])
     return window

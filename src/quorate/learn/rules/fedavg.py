@@ -7,8 +7,12 @@ w(t+1) = sum over k of n(k) / n * w(k)
 from __future__ import annotations
 
 from quorate.learn.rules.base import Row, Rule, Slice, fast_weighted_mean
+from quorate.learn.rules.whole import exact_weighted_mean
 
 
 class FedAvg(Rule):
     def merge(self, piece: Slice) -> Row:
         return fast_weighted_mean(piece)
+
+    def merge_whole(self, piece: Slice) -> Row:
+        return exact_weighted_mean(piece)

@@ -8,6 +8,7 @@ Classification", section 4.3. With d the step from the last model to the mean of
 from __future__ import annotations
 
 from quorate.learn.rules.base import Row, Rule, Slice, weighted_mean
+from quorate.learn.rules.whole import exact_weighted_mean
 
 
 class FedAvgM(Rule):
@@ -27,3 +28,6 @@ class FedAvgM(Rule):
         velocity *= self.server_lr
         velocity += piece.previous
         return velocity
+
+    def merge_whole(self, piece: Slice) -> Row:
+        return exact_weighted_mean(piece)

@@ -5,9 +5,17 @@ from __future__ import annotations
 
 from quorate.learn.rules.base import Row, Rule, Slice, mean
 from quorate.learn.rules.order import in_order
+from quorate.learn.rules.whole import exact_mean
 
 
 class Median(Rule):
     def merge(self, piece: Slice) -> Row:
-        middle = in_order(piece.rows, (len(piece.rows) - 1) // 2, len(piece.rows) // 2 + 1)
+        middle = _middle(piece)
         return middle[0] if len(middle) == 1 else mean(middle)
+
+    def merge_whole(self, piece: Slice) -> Row:
+        return exact_mean(_middle(piece))
+
+
+def _middle(piece: Slice) -> list[Row]:
+    return in_order(piece.rows, (len(piece.rows) - 1) // 2, len(piece.rows) // 2 + 1)

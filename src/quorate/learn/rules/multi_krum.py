@@ -9,6 +9,7 @@ import numpy as np
 
 from quorate.learn.rules.base import CannotAggregate, Row, Rule, Slice, mean
 from quorate.learn.rules.distances import Distances, scores
+from quorate.learn.rules.whole import exact_mean
 
 
 class MultiKrum(Rule):
@@ -37,3 +38,6 @@ class MultiKrum(Rule):
 
     def merge(self, piece: Slice) -> Row:
         return mean(piece.views)
+
+    def merge_whole(self, piece: Slice) -> Row:
+        return exact_mean(piece.views)

@@ -21,7 +21,8 @@ NETWORK_ROWS: Final = 40
 def in_order(rows: Rows, low: int, high: int) -> list[Row]:
     """Rows ``low`` to ``high - 1`` of the rows with every column sorted. The rows given are used up."""
     # Zero has two signs, equal in every comparison: which one comes out would depend on the processor.
-    np.add(rows, 0.0, out=rows)
+    if rows.dtype.kind == "f":
+        np.add(rows, 0.0, out=rows)
     if len(rows) > NETWORK_ROWS:
         columns = np.ascontiguousarray(rows.T)
         columns.sort(axis=1)

@@ -38,7 +38,8 @@ class Own(Rule):
         return self._fitting("merge", piece, self._watched("merge", lambda: self.rule.merge(piece)))
 
     def merge_whole(self, piece: Slice) -> Row:
-        return self._fitting("merge_whole", piece, self._watched("merge_whole", lambda: self.rule.merge_whole(piece)))
+        merged = self._watched("merge_whole", lambda: self.rule.merge_whole(piece))
+        return self._fitting("merge_whole", piece, merged, exact=True)
 
     def _watched(self, where: str, work: Callable[[], T]) -> T:
         try:
@@ -46,7 +47,7 @@ class Own(Rule):
         except Exception as error:
             raise CannotAggregate(f"{self.of}.{where} raised {type(error).__name__}: {error}") from error
 
-    def _fitting(self, where: str, piece: Slice, merged: Any) -> Row:
+    def _fitting(self, where: str, piece: Slice, merged: Any, exact: bool = False) -> Row:
         shape = piece.previous.shape
         if not isinstance(merged, np.ndarray) or merged.shape != shape or merged.dtype.kind not in "fiub":
             what = f"{merged.dtype}{merged.shape}" if isinstance(merged, np.ndarray) else type(merged).__name__
@@ -56,7 +57,8 @@ class Own(Rule):
                 raise CannotAggregate(
                     f"{self.of}.{where} left {kept!r} in another shape than {shape}: change it in place"
                 )
-        return merged.astype(np.float64) if merged.dtype.kind != "f" else merged
+        kept = "fiu" if exact else "f"
+        return merged if merged.dtype.kind in kept else merged.astype(np.float64)
 
 
 def _find(of: str) -> type[Rule]:

@@ -6,6 +6,7 @@ from __future__ import annotations
 from quorate.core.federated.aggregation import trimmed
 from quorate.learn.rules.base import CannotAggregate, Row, Rule, Slice, mean
 from quorate.learn.rules.order import in_order
+from quorate.learn.rules.whole import exact_mean
 
 
 class TrimmedMean(Rule):
@@ -13,8 +14,14 @@ class TrimmedMean(Rule):
         self.trim = trim
 
     def merge(self, piece: Slice) -> Row:
+        return mean(self._kept(piece))
+
+    def merge_whole(self, piece: Slice) -> Row:
+        return exact_mean(self._kept(piece))
+
+    def _kept(self, piece: Slice) -> list[Row]:
         count = len(piece.rows)
         out = trimmed(self.trim, count)
         if 2 * out >= count:
             raise CannotAggregate(f"leaving out {out} on each side leaves none of {count} updates")
-        return mean(in_order(piece.rows, out, count - out))
+        return in_order(piece.rows, out, count - out)

@@ -1,0 +1,135 @@
+"""The judge of the anchors: it notices every claim that does not hold, and the command says so with its exit code."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+from quorate.cli import app, federated
+from quorate.demo.anchors import (
+    ALL,
+    CLEAN,
+    IID,
+    LIED,
+    REACHED,
+    ROBUST,
+    TWO,
+    WHOLE,
+    Anchors,
+    Curve,
+    decay,
+    final,
+    judge,
+    rounds_to,
+)
+from quorate.demo.task import Beside
+from quorate.plots import Plot, Series
+from quorate.report import Report
+
+MEDIAN, TRIMMED, KRUM = ROBUST
+CENTRAL = Beside(0.9, 3_600_000, [(1.0, 0.5), (30.0, 0.9)])
+
+
+def curve(reaches: int, ends: float, rounds: int = 30) -> Curve:
+    """Comes to the accuracy that is counted to in round ``reaches``, and ends as said."""
+    return [REACHED - 0.1] * (reaches - 1) + [REACHED] * (rounds - reaches - 4) + [ends] * 5
+
+
+def good() -> dict[str, Curve]:
+    return {
+        IID.name: curve(5, 0.895), TWO.name: curve(20, 0.85), WHOLE.name: curve(12, 0.86), LIED.name: [0.1] * 30,
+        MEDIAN.name: curve(9, 0.865), TRIMMED.name: curve(9, 0.868), KRUM.name: curve(9, 0.852),
+        CLEAN.name: curve(6, 0.88),
+    }  # fmt: skip
+
+
+def missed(**changes: Curve) -> set[str]:
+    experiments = {"iid": IID, "two": TWO, "whole": WHOLE, "lied": LIED, "median": MEDIAN, "krum": KRUM, "clean": CLEAN}
+    curves = good() | {experiments[name].name: changed for name, changed in changes.items()}
+    return missed_of(judge(curves, CENTRAL))
+
+
+def missed_of(report: Report) -> set[str]:
+    return {figure.name for figure in report.measurements if figure.met() is False}
+
+
+def test_what_is_as_it_should_be_passes() -> None:
+    assert judge(good(), CENTRAL).ok()
+    assert missed() == set()
+
+
+@pytest.mark.parametrize(
+    ("changes", "noticed"),
+    [
+        ({"iid": curve(5, 0.8899)}, {"iid"}),
+        ({"two": curve(4, 0.85)}, {"two_classes_each_rounds"}),
+        ({"two": curve(5, 0.85)}, {"two_classes_each_rounds"}),
+        ({"two": curve(20, 0.896)}, {"two_classes_each"}),
+        ({"whole": curve(4, 0.86)}, {"batch_of_all_rounds"}),
+        ({"whole": curve(12, 0.897)}, {"batch_of_all"}),
+        ({"iid": curve(25, 0.895)}, {"two_classes_each_rounds", "batch_of_all_rounds"}),
+        ({"lied": curve(9, 0.7)}, {"fedavg_lied_to"}),
+        ({"krum": curve(9, 0.84)}, {"krum_lied_to"}),
+        ({"median": [0.1] * 30}, {"median_lied_to"}),
+        ({"clean": curve(6, 0.9)}, {"median_lied_to", "trimmed_mean_lied_to", "krum_lied_to"}),
+    ],
+    ids=lambda value: ",".join(sorted(value)) if isinstance(value, set | dict) else "",
+)
+def test_every_claim_that_does_not_hold_is_noticed(changes: dict[str, Curve], noticed: set[str]) -> None:
+    assert missed(**changes) == noticed
+
+
+def test_one_that_never_learns_comes_last_and_an_iid_that_does_not_is_noticed() -> None:
+    never = [0.5] * 30
+    assert missed(two=never, whole=never) == set()
+    (shown,) = [
+        m for m in judge(good() | {TWO.name: never}, CENTRAL).measurements if m.name == "two_classes_each_rounds"
+    ]
+    assert (shown.value, shown.against) == (31, "not reached in 30")
+    assert missed(iid=never) >= {"iid", "iid_rounds"}
+
+
+def test_rounds_are_counted_to_the_first_that_reaches_it() -> None:
+    assert rounds_to([0.1, 0.8, 0.7, 0.9], 0.8) == 2
+    assert rounds_to([0.1, 0.2], 0.8) == 3
+    assert final([0.0] * 5 + [0.8, 0.9, 0.8, 0.9, 0.8]) == 0.84
+
+
+def test_the_experiments_differ_in_what_is_compared_and_in_nothing_else() -> None:
+    """But for the step: with all samples at once another one is best."""
+
+    def plain(experiment: Any) -> dict[str, Any]:
+        return experiment.config(300) | {"hyper": None, "hyper_steps": None}
+
+    assert plain(IID) == plain(TWO) == plain(WHOLE)
+    assert IID.config(300)["hyper"] == TWO.config(300)["hyper"]
+    assert [WHOLE.batch_size, IID.batch_size, TWO.partition] == [0, 10, "classes:2"]
+    assert {one.name: one.liars for one in ALL if one.liars} == dict.fromkeys(
+        [LIED.name, *(r.name for r in ROBUST)], 20
+    )
+    assert {(one.lr, one.epochs, one.rounds) for one in (LIED, CLEAN, *ROBUST)} == {(0.1, 2, 100)}
+    assert decay(300) == [(150, 0.5), (225, 0.2), (270, 0.05)]
+
+
+@pytest.mark.parametrize("ends", [0.895, 0.7])
+def test_the_command_draws_judges_and_exits_accordingly(
+    ends: float, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def told(say: Any, rounds: int) -> Anchors:
+        assert rounds == 7
+        say(IID.name, {"rounds": 7, "round": 3})
+        say(IID.name, None)
+        say("one machine", {})
+        say("one machine", None)
+        plot = Plot("a", "rounds", "accuracy", [Series("x", [(1.0, 0.5), (2.0, 0.6)])])
+        return Anchors(judge(good() | {IID.name: curve(5, ends)}, CENTRAL), [plot, plot])
+
+    monkeypatch.setattr(federated, "run_anchors", told)
+    done = CliRunner().invoke(app, ["federated", "anchors", "--out", str(tmp_path), "--rounds", "7", "--json"])
+    assert done.exit_code == (0 if ends > 0.89 else 1), done.output
+    assert json.loads(done.stdout.splitlines()[-1])["ok"] == (ends > 0.89)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["federated-anchors.svg", "federated-liars.svg"]
