@@ -17,8 +17,8 @@ bench/     what `quorate bench` measures
 cli/       the command line, one file per verb
 
 A training script needs no more than is here: ``quorate.connect``, ``quorate.ranks``, ``quorate.participate``, all also
-with ``_async``, and what they raise. Names are looked up when they are first used, because the core, the command line
-and the sidecar do not need them.
+with ``_async``, ``quorate.join``, and what they raise. Names are looked up when they are first used, because the core,
+the command line and the sidecar do not need them.
 """
 
 from __future__ import annotations
@@ -41,6 +41,7 @@ if TYPE_CHECKING:
         Closed,
         CutOff,
         Draining,
+        Ejected,
         Ended,
         Forked,
         GivenUp,
@@ -58,6 +59,9 @@ if TYPE_CHECKING:
         WorkerError,
     )
     from quorate.sdk.iteration import Iteration
+    from quorate.sdk.joining import join
+    from quorate.sdk.member import MemberSummary
+    from quorate.sdk.member_news import MemberNews
     from quorate.sdk.mirror import Order
     from quorate.sdk.news import News
     from quorate.sdk.participating import participate
@@ -68,9 +72,9 @@ if TYPE_CHECKING:
     from quorate.sdk.worker import Worker
 
 _ERRORS = (
-    "AccessDenied", "BarrierAborted", "BarrierError", "BarrierTimeout", "Closed", "CutOff", "Draining", "Ended",
-    "Forked", "GivenUp", "Quarantined", "Rejected", "RolledBack", "RunClosed", "Setback", "SidecarFailed", "Stopped",
-    "Superseded", "UnfitUpdate", "Unreachable", "WeightsFailed", "WorkerError",
+    "AccessDenied", "BarrierAborted", "BarrierError", "BarrierTimeout", "Closed", "CutOff", "Draining", "Ejected",
+    "Ended", "Forked", "GivenUp", "Quarantined", "Rejected", "RolledBack", "RunClosed", "Setback", "SidecarFailed",
+    "Stopped", "Superseded", "UnfitUpdate", "Unreachable", "WeightsFailed", "WorkerError",
 )  # fmt: skip
 _LATER = dict.fromkeys(_ERRORS, "sdk.errors") | {
     "AsyncIteration": "sdk.ranks_aio",
@@ -78,6 +82,8 @@ _LATER = dict.fromkeys(_ERRORS, "sdk.errors") | {
     "AsyncWorker": "sdk.aio",
     "ConfigError": "core.errors",
     "Iteration": "sdk.iteration",
+    "MemberNews": "sdk.member_news",
+    "MemberSummary": "sdk.member",
     "News": "sdk.news",
     "Order": "sdk.mirror",
     "ParticipantNews": "sdk.tasks",
@@ -89,6 +95,7 @@ _LATER = dict.fromkeys(_ERRORS, "sdk.errors") | {
     "Worker": "sdk.worker",
     "connect": "sdk.connecting",
     "connect_async": "sdk.connecting",
+    "join": "sdk.joining",
     "participate": "sdk.participating",
     "participate_async": "sdk.participating_aio",
     "ranks": "sdk.ranks",
@@ -107,10 +114,13 @@ __all__ = [
     "ConfigError",
     "CutOff",
     "Draining",
+    "Ejected",
     "Ended",
     "Forked",
     "GivenUp",
     "Iteration",
+    "MemberNews",
+    "MemberSummary",
     "News",
     "Order",
     "ParticipantNews",
@@ -135,6 +145,7 @@ __all__ = [
     "__version__",
     "connect",
     "connect_async",
+    "join",
     "participate",
     "participate_async",
     "ranks",

@@ -70,14 +70,14 @@ class Process:
         self._process.stdin.write(line.encode() + b"\n")
         self._process.stdin.flush()
 
-    def hear(self, what: str) -> Any:
-        """The value of the next line that is about ``what``."""
+    def hear(self, *what: str) -> Any:
+        """The value of the next line that is about ``what``, or about one of several."""
         deadline = time.monotonic() + PATIENCE_S
         for topic, value in self._lines(deadline):
             self.said.append((topic, value))
-            if topic == what:
+            if topic in what:
                 return value
-        raise AssertionError(f"waited for {what!r}, heard {self.said}")
+        raise AssertionError(f"waited for {what}, heard {self.said}")
 
     def _lines(self, deadline: float) -> Iterator[tuple[str, Any]]:
         while (left_s := deadline - time.monotonic()) > 0:

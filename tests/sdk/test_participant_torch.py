@@ -55,6 +55,32 @@ def test_a_module_is_loaded_before_and_read_after_with_every_type_as_it_was(
     assert np.allclose(made.arrays["0.weight"], wanted)
 
 
+class Exotic(torch.nn.Module):
+    """Numbers that numpy has no type for, or that are two."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.weight = torch.nn.Parameter(torch.zeros(2))
+        self.register_buffer("short", torch.tensor([1.0, 448.0]).to(torch.float8_e4m3fn))
+        self.register_buffer("wide", torch.tensor([1.0, 57344.0]).to(torch.float8_e5m2))
+        self.register_buffer("turns", torch.tensor([1 + 2j], dtype=torch.complex64))
+        self.register_buffer("seed", torch.tensor([2**62 + 1]))
+
+
+def test_types_that_numpy_does_not_have_come_back_as_they_were(coordinator: Coordinator, tmp_path: Path) -> None:
+    coordinator.create("run", "federated", rounds=2)
+    model = Exotic()
+    assert take_part(coordinator, tmp_path, model).admitted == 2
+    made = load(tmp_path / "objects" / "run" / "blobs" / coordinator.show("run")["weights"])
+    codes = {name: code for name, (code, _) in made.layout.items()}
+    assert codes == {"weight": "F32", "short": "F8_E4M3", "wide": "F8_E5M2", "turns": "C64", "seed": "I64"}
+    assert made.arrays["short"].tolist() == [1.0, 448.0]
+    assert made.arrays["wide"].tolist() == [1.0, 57344.0]
+    assert made.arrays["turns"].tolist() == [1 + 2j]
+    assert made.arrays["seed"].tolist() == [2**62 + 1]
+    assert model.state_dict()["short"].dtype == torch.float8_e4m3fn
+
+
 def test_a_module_that_is_not_the_run_s_model_is_told_apart(coordinator: Coordinator, tmp_path: Path) -> None:
     coordinator.create("run", "federated")
     with pytest.raises(quorate.UnfitUpdate, match="do not fit this module"):

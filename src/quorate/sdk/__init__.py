@@ -1,4 +1,4 @@
-"""What a training script imports: ``quorate.connect``, ``quorate.ranks``, ``quorate.participate``. The map of the room:
+"""What a training script imports: ``quorate.connect``, ``ranks``, ``participate``, ``join``. The map of the room:
 
     connecting connect and connect_async, and all that they can be told
     worker     for scripts that block
@@ -21,6 +21,16 @@
     naming             a name that outlives the process
     crowd              many participants in one process, for experiments
 
+    joining            quorate.join, and all that it can be told
+    member             one member of a witnessed run: conducts, while the caller's thread trains
+    member_tools       what it works with, made from the run's settings; member_folder: what it keeps on disk
+    member_jobs        what the trainer has to do, and whether it is still wanted; member_work: doing it
+    member_taking      results from others; member_blobs, member_models, member_newcomer: results and models
+    member_flows       what it waits for; witnessing_mirror what it knows; member_news what it tells
+    exchange           blobs between members: serving, links, fetching, relay
+    samples_http       samples from the coordinator's door; http_line: requests to it
+    finding            the run that is meant by one who names none
+
     ranks      quorate.ranks: a loop among equals that share nothing but a store
     ranks_aio  the same for scripts that await
     iteration  one attempt at one iteration
@@ -35,10 +45,10 @@
     sidecar    that process: one loop over its sockets
     pipe       what the two processes say to each other
     page       the memory they share
-    crossing   whose request was just answered, without I/O; bridge, partaking_bridge: by kind
+    crossing   whose request was just answered, without I/O; bridge, partaking_bridge, witnessing_bridge: by kind
     line       dialing, greeting, reconnecting, without I/O
     membership joining, numbering, repeating, beating, without I/O; also driven by the simulator
-    session    of a worker: barriers and orders; partaking: of a participant, rounds
+    session    of a worker: barriers and orders; partaking: of a participant, rounds; witnessing: of a member
     dial       names, connections and handshakes, in a thread
     vitals     what a heartbeat says about the training
 

@@ -16,9 +16,9 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from quorate.learn.dtypes import CODES, DTYPES, widen
+from quorate.learn.dtypes import CODES, DTYPES, Dtype, narrow, widen
 from quorate.learn.header import BadTensors, Layout, difference
-from quorate.learn.tensors import TensorFile, save
+from quorate.learn.tensors import TensorFile, save, whole
 from quorate.sdk.errors import UnfitUpdate
 
 Weights = dict[str, NDArray[Any]]
@@ -27,11 +27,12 @@ Weights = dict[str, NDArray[Any]]
 class Loaded(msgspec.Struct, frozen=True):
     arrays: Weights
     layout: Layout
-    """As the file has it: numpy knows no BF16, which is float32 among the arrays."""
+    """As the file has it: types that numpy does not have, such as BF16, are float32 among the arrays."""
 
     @property
-    def bf16(self) -> frozenset[str]:
-        return frozenset(name for name, (code, _) in self.layout.items() if code == "BF16")
+    def codes(self) -> dict[str, str]:
+        """Of those."""
+        return {name: code for name, (code, _) in self.layout.items() if not DTYPES[code].in_numpy}
 
 
 def load(path: Path) -> Loaded:
@@ -41,26 +42,19 @@ def load(path: Path) -> Loaded:
             return Loaded({}, {})
         with path.open("rb") as opened:
             mapped = mmap.mmap(opened.fileno(), 0, access=mmap.ACCESS_COPY)
-        arrays: Weights = {}
-        for spec in file.specs:
-            flat: NDArray[Any] = np.frombuffer(mapped, spec.dtype.stored, spec.size, spec.begin)
-            if spec.dtype.code == "BF16":
-                whole = np.empty(spec.size, "<f4")
-                widen(flat, spec.dtype, whole)
-                flat = whole
-            arrays[spec.name] = flat.reshape(spec.shape)
-        return Loaded(arrays, file.layout)
+        return Loaded({spec.name: whole(mapped, spec) for spec in file.specs}, file.layout)
 
 
-def write(path: Path, arrays: Mapping[str, Any], like: Loaded | None, bf16: frozenset[str], check: bool) -> str:
-    """Write what is to be offered, and return its digest. ``like``: the weights it was trained from. ``bf16``: names
-    that are stored so where there are none. Raises UnfitUpdate, naming the tensor."""
+def write(path: Path, arrays: Mapping[str, Any], like: Loaded | None, codes: Mapping[str, str], check: bool) -> str:
+    """Write what is to be offered, and return its digest. ``like``: the weights it was trained from. ``codes``: what
+    the numbers of some are stored as where there are none. Raises UnfitUpdate, naming the tensor."""
     plain = {name: _plain(name, array) for name, array in arrays.items()}
-    short = frozenset(like.bf16 if like is not None else bf16) & plain.keys()
+    wanted = like.codes if like is not None else codes
+    short = {name: code for name, code in wanted.items() if name in plain and plain[name].dtype.kind == "f"}
     if check:
         _check(plain, like, short)
     try:
-        return save(path, plain, bf16=short, sync=True)
+        return save(path, plain, codes=short, sync=True)
     except BadTensors as error:
         path.unlink(missing_ok=True)
         raise UnfitUpdate(str(error), "return arrays of numbers") from None
@@ -78,18 +72,28 @@ def _plain(name: Any, array: Any) -> NDArray[Any]:
     return np.asarray(array)
 
 
-def _check(arrays: Weights, like: Loaded | None, bf16: frozenset[str]) -> None:
+def _too_large(array: NDArray[Any], dtype: Dtype) -> int:
+    """How many numbers become infinite, or none, where they are stored as this."""
+    back = np.empty(array.size, np.float32)
+    widen(narrow(array.reshape(-1), dtype), dtype, back)
+    return int(back.size - np.count_nonzero(np.isfinite(back)))
+
+
+def _check(arrays: Weights, like: Loaded | None, codes: Mapping[str, str]) -> None:
     for name, array in arrays.items():
         if array.dtype.newbyteorder("<") not in CODES:
             why = f"tensor {name!r} of shape {array.shape} is of {array.dtype}, which has no place in a file"
             raise UnfitUpdate(why, f"convert it to one of: {', '.join(DTYPES)}")
-        if array.dtype.kind == "f" and not bool(np.isfinite(array).all()):
+        if array.dtype.kind in "fc" and not bool(np.isfinite(array).all()):
             count = int(array.size - np.count_nonzero(np.isfinite(array)))
             why = f"tensor {name!r} of shape {array.shape} holds {count} numbers that are infinite or none"
             raise UnfitUpdate(why, "a smaller learning rate, or clipping; check=False offers it all the same")
+        if name in codes and (count := _too_large(array, DTYPES[codes[name]])):
+            why = f"tensor {name!r} of shape {array.shape} holds {count} numbers that are too large for {codes[name]}"
+            raise UnfitUpdate(why, "clip them, or store the tensor as a wider type; check=False offers it all the same")
     if like is None:
         return
-    made = {name: ("BF16" if name in bf16 else CODES[a.dtype.newbyteorder("<")], a.shape) for name, a in arrays.items()}
+    made = {name: (codes.get(name) or CODES[a.dtype.newbyteorder("<")], a.shape) for name, a in arrays.items()}
     found = difference(made, like.layout)
     if found:
         fix = "return the tensors that train was given, with their names, shapes and types"

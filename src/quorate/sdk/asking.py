@@ -121,6 +121,17 @@ class Asker:
             self._addresses = [known for known in self._addresses if known != address] + [address]
 
 
+def rounds_over(asker: Asker, run: str) -> list[dict[str, Any]]:
+    """All rounds of a federated run that are over, page by page."""
+    rows: list[dict[str, Any]] = []
+    after: int | None = -1
+    while after is not None:
+        page = asker.ask("history", run, after=after)
+        rows += page["rounds"]
+        after = page["next"]
+    return rows
+
+
 class _Line:
     """One connection, and what came over it."""
 

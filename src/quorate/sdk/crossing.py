@@ -49,6 +49,9 @@ class Crossing:
     def _offered(self, request: pipe.Offered, now_us: int) -> None:
         """Of a participant: it outlives a life."""
 
+    def _said(self, request: pipe.Said | pipe.Look, now_us: int) -> None:
+        """A signal, of a kind whose training process gives some."""
+
     def _note_of_kind(self, note: Note, now_us: int) -> None:
         """A note that not every kind has."""
 
@@ -61,10 +64,12 @@ class Crossing:
 
     # -- from the training process ----------------------------------------------------------------------------------
 
-    def ask(self, request: pipe.Do | pipe.Stand | pipe.Offered, now_us: int) -> None:
+    def ask(self, request: pipe.Do | pipe.Stand | pipe.Offered | pipe.Said | pipe.Look, now_us: int) -> None:
         session = self.session
         if isinstance(request, pipe.Offered):
             self._offered(request, now_us)
+        elif isinstance(request, pipe.Said | pipe.Look):
+            self._said(request, now_us)
         elif session.stage is Stage.ENDED:
             why = self.line.over or Refusal("member_gone", f"{session.member} is over", "connect again")
             self._out.append(pipe.Done(request.number, why))

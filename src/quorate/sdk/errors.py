@@ -16,6 +16,7 @@
     │   ├── Stopped               an operator's order; the worker has left
     │   ├── Draining              SIGTERM came; the worker has left
     │   ├── Quarantined           a participant's updates were refused too often: says why
+    │   ├── Ejected               a member of a witnessed run was proven to lie: says how
     │   ├── CutOff                a rank's store is out of reach: it has stopped before the others go on without it
     │   └── Closed                ``close`` was called
     ├── UnfitUpdate             what a participant has trained cannot be offered: names the tensor
@@ -143,6 +144,11 @@ class Quarantined(Ended):
     fix_default = "mend the training, then ask an operator to let this participant back in"
 
 
+class Ejected(Ended):
+    code = "ejected"
+    fix_default = "mend what made it lie, then ask an operator to let this member back in"
+
+
 class CutOff(Ended):
     code = "unreachable"
     fix_default = "start the store, or mend the way to it, and start the rank again"
@@ -192,6 +198,8 @@ def from_refusal(refusal: Refusal) -> WorkerError:
         return RunClosed(refusal.why)
     if code == "quarantined":
         return Quarantined(refusal.why)
+    if code == "ejected":
+        return Ejected(refusal.why)
     if code in _DENIED:
         return AccessDenied(refusal.why, refusal.fix, code)
     if code == "unreachable":

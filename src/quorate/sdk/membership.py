@@ -28,8 +28,11 @@ from quorate.core.members import Accepted, Cause
 from quorate.core.messages import Answered, Call, Declined, Hello, Moved, Sign, ToHost, Told, ToMember, Welcome
 
 ENDING: Final = frozenset(
-    {"superseded", "key_mismatch", "run_closed", "unknown_member", "unknown_worker", "roster_full", "quarantined"}
-)
+    {
+        "superseded", "key_mismatch", "run_closed", "unknown_member", "unknown_worker", "roster_full", "quarantined",
+        "ejected",
+    }
+)  # fmt: skip
 """Refusals after which going on makes no sense."""
 
 NOT_NOW: Final = frozenset({"overloaded", "draining", "not_serving"})

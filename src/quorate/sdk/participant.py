@@ -62,13 +62,13 @@ class Means:
         self,
         train: Trainer,
         initial: Callable[[], Any] | None = None,
-        bf16: Callable[[], frozenset[str]] = frozenset,
+        codes: Callable[[], Mapping[str, str]] = dict,
         dataset: Any = None,
         check: bool = True,
     ) -> None:
         self.train = train
         self.initial = initial
-        self.bf16 = bf16
+        self.codes = codes
         self.dataset = dataset
         self.check = check
 
@@ -187,7 +187,7 @@ class Participant(Waiting[PartakingMirror]):
             return None
         path = self._temporary()
         try:
-            digest = write(path, arrays, like, self._means.bf16(), self._means.check)
+            digest = write(path, arrays, like, self._means.codes(), self._means.check)
             if self._patiently(work, "upload", lambda: self._uploaded(path, digest)) is None:
                 return None
             return Offer(work.round, work.ticket, samples, digest, path.stat().st_size, metrics, ledger.history)

@@ -6,7 +6,7 @@ Imported only for those who bring a module: torch is an extra.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, Final
 
 import torch
 
@@ -14,6 +14,15 @@ from quorate.core.errors import ConfigError
 from quorate.sdk.errors import UnfitUpdate
 from quorate.sdk.participant import Means
 from quorate.sdk.tasks import Task
+
+CODES: Final = {
+    torch.bfloat16: "BF16",
+    torch.float8_e4m3fn: "F8_E4M3",
+    torch.float8_e5m2: "F8_E5M2",
+    torch.float8_e4m3fnuz: "F8_E4M3FNUZ",
+    torch.float8_e5m2fnuz: "F8_E5M2FNUZ",
+}
+"""What numpy does not have."""
 
 
 def torch_means(
@@ -36,7 +45,7 @@ def torch_means(
     gives = (
         initial if callable(initial) else (lambda: initial) if isinstance(initial, Mapping) else lambda: read(module)
     )
-    return Means(once, None if initial is False else gives, lambda: _bf16(module), dataset, check)
+    return Means(once, None if initial is False else gives, lambda: _codes(module), dataset, check)
 
 
 def put(module: torch.nn.Module, weights: Mapping[str, Any]) -> None:
@@ -48,13 +57,13 @@ def put(module: torch.nn.Module, weights: Mapping[str, Any]) -> None:
 
 
 def read(module: torch.nn.Module) -> dict[str, Any]:
-    """numpy knows no bfloat16: such numbers are float32 here, and written as what they were."""
+    """What numpy does not have, such as bfloat16, is float32 here, and written as what it was."""
     made: dict[str, Any] = {}
     for name, tensor in module.state_dict().items():
         plain = tensor.detach().cpu().contiguous()
-        made[name] = (plain.float() if plain.dtype == torch.bfloat16 else plain).numpy()
+        made[name] = (plain.float() if plain.dtype in CODES else plain).numpy()
     return made
 
 
-def _bf16(module: torch.nn.Module) -> frozenset[str]:
-    return frozenset(name for name, tensor in module.state_dict().items() if tensor.dtype == torch.bfloat16)
+def _codes(module: torch.nn.Module) -> dict[str, str]:
+    return {name: CODES[tensor.dtype] for name, tensor in module.state_dict().items() if tensor.dtype in CODES}

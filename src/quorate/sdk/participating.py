@@ -3,24 +3,22 @@
 from __future__ import annotations
 
 import os
-import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
-from quorate.core.errors import ConfigError, Refused
+from quorate.core.errors import ConfigError
 from quorate.core.federated.events import ParticipantJoined
 from quorate.ports.objects import key_part
 from quorate.sdk.asking import Asker
 from quorate.sdk.depot import Depot, Way
-from quorate.sdk.errors import Unreachable
+from quorate.sdk.finding import only_run
 from quorate.sdk.naming import lasting_name
 from quorate.sdk.participant import Means, Participant, Trainer
 from quorate.sdk.settings import URL, Patience, Settings, settings
 from quorate.sdk.tasks import OnNews, Summary
 from quorate.sdk.weights_cache import Cache, default_folder
 
-AGAIN_S: Final = 1.0
 Initial = Mapping[str, Any] | Callable[[], Mapping[str, Any]]
 
 
@@ -99,7 +97,7 @@ def prepare(
 ) -> Participant:
     """One that has begun to look for its coordinator."""
     asked = url or os.environ.get("QUORATE_URL") or URL
-    run = run or os.environ.get("QUORATE_RUN") or _only_run(asked, token, ca, give_up_s)
+    run = run or os.environ.get("QUORATE_RUN") or only_run("federated", asked, token, ca, give_up_s)
     means = _means(train, initial, model, dataset, check)
     told = _settings(url, run, participant, token, ca, key, labels, means.initial is not None, give_up_s, drain_s)
     folder = Path(cache) if cache is not None else default_folder(key_part(told.run))
@@ -117,29 +115,6 @@ def prepare(
         ), kept.temporary
 
     return Participant(told, means, depot, on_news=on_news, handle_sigterm=handle_sigterm)
-
-
-def _only_run(url: str, token: str | None, ca: str | os.PathLike[str] | None, give_up_s: float | None) -> str:
-    """Whoever names no run means the one there is. A coordinator that does not answer is asked again and again."""
-    token = os.environ.get("QUORATE_TOKEN", "") if token is None else token
-    began_s = time.monotonic()
-    while True:
-        try:
-            with Asker(url, token=token, ca=None if ca is None else str(ca)) as asker:
-                runs = asker.ask("runs")
-            break
-        except Unreachable:
-            if give_up_s is not None and time.monotonic() - began_s >= give_up_s:
-                raise
-            time.sleep(AGAIN_S)
-        except Refused as error:
-            fix = f"name it: run=..., or QUORATE_RUN ({error.refusal.why})"
-            raise ConfigError("run", None, fix) from None
-    names = [str(run["run"]) for run in runs if run["kind"] == "federated"]
-    if len(names) == 1:
-        return names[0]
-    there = ", ".join(names) or "no federated run"
-    raise ConfigError("run", None, f"name it: run=..., or QUORATE_RUN; the coordinator has {there}")
 
 
 def _means(train: Any, initial: Any, model: Any, dataset: Any, check: bool) -> Means:

@@ -60,11 +60,21 @@ class Offered(msgspec.Struct, frozen=True, array_like=True, tag="offered"):
     offer: Any
 
 
+class Said(msgspec.Struct, frozen=True, array_like=True, tag="said"):
+    """A signal of a witnessed member, as it goes to the coordinator. Ends with nothing: what follows is shown."""
+
+    signal: bytes
+
+
+class Look(msgspec.Struct, frozen=True, array_like=True, tag="look"):
+    """A witnessed member wants to be shown everything again."""
+
+
 class Bye(msgspec.Struct, frozen=True, array_like=True, tag="bye"):
     """The sidecar is not needed any more."""
 
 
-ToSidecar = Start | Do | Stand | Offered | Bye
+ToSidecar = Start | Do | Stand | Offered | Said | Look | Bye
 
 # -- to the training process ---------------------------------------------------------------------------------------
 
@@ -139,6 +149,13 @@ class Judged(msgspec.Struct, frozen=True, array_like=True, tag="judged"):
     verdict: Any
 
 
+class Shown(msgspec.Struct, frozen=True, array_like=True, tag="shown"):
+    """What the run shows to a witnessed member under a topic."""
+
+    topic: str
+    value: Any
+
+
 class Over(msgspec.Struct, frozen=True, array_like=True, tag="over"):
     """All rounds are over, or somebody has stopped the run."""
 
@@ -171,9 +188,9 @@ class Up(msgspec.Struct, frozen=True, array_like=True, tag="up"):
 
 ToTraining = (
     Done | Settled | Joined | Token | Stands | Ordered | Lost | Fell | Turned | Finished | Unfit | Up | Outage
-    | Trains | Dropped | Judged | Over
+    | Trains | Dropped | Judged | Shown | Over
 )  # fmt: skip
-OfKind = Settled | Ordered | Fell | Trains | Dropped | Judged | Over
+OfKind = Settled | Ordered | Fell | Trains | Dropped | Judged | Shown | Over
 """What not every kind is told."""
 
 to_sidecar: msgspec.msgpack.Decoder[ToSidecar] = msgspec.msgpack.Decoder(ToSidecar)

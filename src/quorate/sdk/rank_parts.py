@@ -1,15 +1,22 @@
-"""Small parts of ``sdk.ranks``: what it is told is checked, and a stage that changes is told."""
+"""Small parts of ``sdk.ranks``: what it is told is checked, a stage that changes is told, and who is gone."""
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable
 from typing import Any
 
+import msgspec
+
 from quorate.core.errors import ConfigError
 from quorate.core.peer import Peer
+from quorate.core.ranks.events import RankBeat
 from quorate.core.ranks.part import Part, Stage
 from quorate.core.ranks.state import Config
 from quorate.core.ranks.times import Times
+from quorate.sdk.beater import Sight
+
+_beat = msgspec.msgpack.Decoder(RankBeat)
 
 
 class ToldPart(Part):
@@ -46,3 +53,16 @@ def check_rank(rank: int, config: Config) -> None:
     if rank >= config.max_ranks:
         fix = f"a number from 0 to {config.max_ranks - 1}, or a run with a larger max_ranks ({config.max_ranks})"
         raise ConfigError("rank", rank, fix)
+
+
+def gone_of(sight: Sight, lives: dict[int, int], dead_us: int) -> set[int]:
+    """Which of these, by rank and incarnation, are silent for too long or have a newer life, as the beater has seen."""
+    found = set()
+    for seen in sight.seen:
+        with contextlib.suppress(msgspec.ValidationError):
+            beat = _beat.decode(seen.note)
+            silent_us = sight.looked_us - max(seen.changed_us, sight.steady_us)
+            life = lives.get(int(beat.member), beat.incarnation)
+            if beat.incarnation > life or (beat.incarnation == life and silent_us >= dead_us):
+                found.add(int(beat.member))
+    return found & lives.keys()

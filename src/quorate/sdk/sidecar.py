@@ -257,6 +257,12 @@ def _bridge(start: pipe.Start, key: Signer | None, at_us: int) -> Crossing:
 
         session = partaking = Partaking(*given, told.about)
         crossing = partial(PartakingBridge, partaking, holds=start.holds)
+    elif told.kind == "witnessed":
+        from quorate.sdk.witnessing import Witnessing
+        from quorate.sdk.witnessing_bridge import WitnessingBridge
+
+        session = witnessing = Witnessing(*given, told.about)
+        crossing = partial(WitnessingBridge, witnessing)
     else:
         from quorate.sdk.bridge import Bridge
         from quorate.sdk.session import Session

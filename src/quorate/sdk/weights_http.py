@@ -8,49 +8,26 @@ and whoever called tries again: what arrived is kept, on either side.
 from __future__ import annotations
 
 import http.client
-import json
-import ssl
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any, BinaryIO, Final
-from urllib.parse import quote, urlsplit
 
-from quorate.core.errors import (
-    CATALOG,
-    ConfigError,
-    ObjectCorrupt,
-    ObjectMissing,
-    ObjectsError,
-    ObjectsUnreachable,
-    Refusal,
-    Refused,
-)
+from quorate.core.errors import ObjectCorrupt, ObjectsError, ObjectsUnreachable, Refused
 from quorate.learn.tensors import digest_of
+from quorate.sdk.http_line import HttpLine, failed
 from quorate.sdk.weights_cache import Cache
 
-TIMEOUT_S: Final = 60.0
-"""Of silence, not of the whole."""
 CHUNK_BYTES: Final = 1024 * 1024
 PART_BYTES: Final = 8 * 1024 * 1024
 """Larger uploads are sent in parts of this size: of an interrupted one at most so much is sent twice."""
 TRIES: Final = 5
 """To find where an upload stands."""
-MAX_PROBLEM_BYTES: Final = 64 * 1024
-BY_STATUS: Final = {401: "bad_token", 403: "forbidden", 409: "upload_offset", 413: "object_too_large"}
-"""Where the answer has no body that says it better."""
-PASSING: Final = frozenset({408, 425, 429, 500, 502, 503, 504, 507})
 
 
 class HttpWeights:
     def __init__(self, url: str, run: str, token: str, ca: str | None, on_progress: Callable[[], None]) -> None:
-        parts = urlsplit(url)
-        if parts.scheme not in ("http", "https") or not parts.hostname:
-            raise ConfigError("http", url, "the coordinator names an HTTP door that is none: see its http settings")
-        self._host, self._port = parts.hostname, parts.port
-        self._tls = _context(ca) if parts.scheme == "https" else None
-        self._base = f"{parts.path.rstrip('/')}/api/runs/{quote(run, safe='')}/weights"
-        self._headers = {"Authorization": f"Bearer {token}"} if token else {}
+        self._line = HttpLine(url, run, lambda: token, ca)
         self._on_progress = on_progress
 
     def close(self) -> None:
@@ -136,51 +113,11 @@ class HttpWeights:
             yield chunk
             self._on_progress()
 
-    @contextmanager
     def _asked(
         self, method: str, digest: str, headers: dict[str, str], body: Any = None
-    ) -> Iterator[http.client.HTTPResponse]:
-        """Raises ObjectsUnreachable for all that may be better in a while."""
-        line: http.client.HTTPConnection
-        if self._tls is None:
-            line = http.client.HTTPConnection(self._host, self._port, timeout=TIMEOUT_S)
-        else:
-            line = http.client.HTTPSConnection(self._host, self._port, timeout=TIMEOUT_S, context=self._tls)
-        try:
-            line.request(method, f"{self._base}/{digest}", body, self._headers | headers)
-            yield line.getresponse()
-        except ssl.SSLCertVerificationError as error:
-            why = f"the certificate of {self._host} is not believed: {error.verify_message}"
-            raise ConfigError("ca", self._host, f"{why}; name the authority that signed it") from None
-        except (OSError, http.client.HTTPException) as error:
-            why = f"{method} of weights {digest[:12]} at {self._host}:{self._port}: {type(error).__name__} {error}"
-            raise ObjectsUnreachable(why) from None
-        finally:
-            line.close()
+    ) -> AbstractContextManager[http.client.HTTPResponse]:
+        return self._line.asked(method, f"weights/{digest}", f"weights {digest[:12]}", headers, body)
 
 
 def _failed(answer: http.client.HTTPResponse, method: str, digest: str) -> ObjectsError | Refused:
-    """What the door says is wrong, in its own words."""
-    code, why, fix = (
-        BY_STATUS.get(answer.status, "objects_broken"),
-        f"{method} of weights {digest[:12]}: status {answer.status}",
-        "see the server's log",
-    )
-    try:
-        problem = json.loads(answer.read(MAX_PROBLEM_BYTES))
-        code, why, fix = (
-            str(problem.get(name) or old) for name, old in (("code", code), ("detail", why), ("fix", fix))
-        )
-    except (ValueError, AttributeError, OSError, http.client.HTTPException):
-        pass
-    if answer.status in PASSING:
-        return ObjectsUnreachable(why)
-    if answer.status == 404:
-        return ObjectMissing(digest)
-    return Refused(Refusal(code if code in CATALOG else "objects_broken", why, fix))
-
-
-def _context(ca: str | None) -> ssl.SSLContext:
-    from quorate.trust.tls import client_context
-
-    return client_context(ca)
+    return failed(answer, method, f"weights {digest[:12]}", digest)

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Final
 
 from quorate.core.errors import ConfigError
+from quorate.folders import sync_directory
 
 OTHERS: Final = stat.S_IRWXG | stat.S_IRWXO
 MAX_FILE_BYTES: Final = 64 * 1024
@@ -35,7 +36,7 @@ def create_file(path: Path, content: bytes, what: str) -> bool:
         finally:
             with contextlib.suppress(OSError):
                 Path(temporary).unlink()
-        _sync_directory(path.parent)
+        sync_directory(path.parent)
     except OSError as error:
         fix = f"this file cannot be written ({error.strerror}); choose a folder on a disk of this machine"
         raise ConfigError(what, str(path), fix) from None
@@ -75,11 +76,3 @@ def _link(temporary: str, path: Path) -> bool:
     except FileExistsError:
         return False
     return True
-
-
-def _sync_directory(folder: Path) -> None:
-    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

@@ -18,6 +18,7 @@ from cryptography.hazmat.primitives.serialization import (
     PublicFormat,
     load_pem_private_key,
 )
+from cryptography.x509 import CertificateBuilder
 
 from quorate.core.errors import ConfigError
 from quorate.trust.files import create_file, create_new, read_secret
@@ -68,6 +69,11 @@ class MemberKey:
 
     def sign(self, message: bytes) -> bytes:
         return self._private.sign(message)
+
+    def self_signed(self, builder: CertificateBuilder) -> bytes:
+        """The key and a certificate for it, in PEM: a secret."""
+        certificate = builder.public_key(self._private.public_key()).sign(self._private, None)
+        return self._pem() + certificate.public_bytes(Encoding.PEM)
 
     def _pem(self) -> bytes:
         return self._private.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
