@@ -35,6 +35,7 @@ from quorate.doors.federated import FederatedCalls
 from quorate.doors.service import Service
 from quorate.doors.tcp import TcpDoor
 from quorate.doors.tokens import SECRET_BYTES
+from quorate.doors.witnessed import WitnessedCalls
 from quorate.hosts.carry import Retention
 from quorate.hosts.log import Log
 from quorate.hosts.recorder import Recorder, open_series
@@ -70,6 +71,7 @@ class Running:
         self.service = service
         self.calls = Calls(service)
         self.federated = FederatedCalls(service)
+        self.witnessed = WitnessedCalls(service)
         self.url = ""
         """Of the TCP door, which the SDK uses."""
         self.addresses: dict[str, str] = {}
@@ -106,8 +108,8 @@ class Running:
         except TimeoutError:
             why = f"what is under way is not written within {self._drain_s:g} s (host.drain_s)"
             self.server.log.warn("drained in part", why=why)
-        self.calls.close(refusal)
-        self.federated.close(refusal)
+        for calls in (self.calls, self.federated, self.witnessed):
+            calls.close(refusal)
         doors, self.doors = self.doors, []
         await asyncio.gather(*(door.close(refusal) for door in doors))
         await self.server.close()
@@ -153,6 +155,7 @@ async def open_coordinator(config: ServerConfig, log: Log | None = None) -> Asyn
         await workshop.close()
         await server.close()
         await service.shelf.close()
+        await service.samples.close()
         service.series.close()
         stack.close()
         journal.close()
@@ -219,7 +222,8 @@ async def _open_doors(running: Running, config: ServerConfig) -> None:
     if config.grpc.enabled:
         from quorate.doors.grpc import GrpcDoor
 
-        grpc = GrpcDoor(service, running.calls, config.limits, config.grpc, meter, running.federated)
+        kinds = (running.federated, running.witnessed)
+        grpc = GrpcDoor(service, running.calls, config.limits, config.grpc, meter, *kinds)
         running.doors.append(grpc)
         service.server.metrics.watch("connections", "grpc", lambda: len(grpc.streams))
         place = await _wished(config.grpc.port, GRPC_PORT, lambda port: grpc.open(listen.host, port, tls))

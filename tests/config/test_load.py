@@ -179,7 +179,7 @@ beat_s = -1
 max_workers = "many"
 barrier_deadline_s = inf
 
-[runs.witnessed]
+[runs.pipeline]
 rounds = 3
 
 [log.level]
@@ -193,7 +193,7 @@ def test_all_that_is_wrong_is_named_at_once(tmp_path: Path) -> None:
     assert found.keys() == {
         "colour", "listen.host", "listen.port", "listen.prot", "store.kind", "access.tokens", "access.insecure",
         "limits.max_connections", "limits.messages_per_s", "host.takeover_s", "host.beat_s",
-        "runs.cluster.max_workers", "runs.cluster.barrier_deadline_s", "runs.witnessed", "log.level",
+        "runs.cluster.max_workers", "runs.cluster.barrier_deadline_s", "runs.pipeline", "log.level",
     }  # fmt: skip
     assert found["listen.port"] == f"70000: a whole number from 0 to 65535 ({path})"
     assert found["listen.prot"] == f"7: there is no such setting; did you mean listen.port? ({path})"

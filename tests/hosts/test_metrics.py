@@ -17,6 +17,7 @@ from quorate.core.cluster.events import BarrierAborted, BarrierReleased, WorkerL
 from quorate.core.errors import Refusal
 from quorate.core.journal import DutyDone
 from quorate.core.members import Accepted
+from quorate.core.witnessed.events import MemberLost, ResultCommitted, RoundSealed
 from quorate.hosts.metrics import AGE_S, COMMIT_S, OTHER, UNKEPT, WAIT_S, Metrics, Tally
 
 OPENMETRICS = "application/openmetrics-text; version=1.0.0"
@@ -54,6 +55,11 @@ def busy() -> Metrics:
     metrics.recorded(
         "fed", [DutyDone(4, 0, {"ok": True}), DutyDone(5, 0, {"ok": False}), DutyDone(6, 0, {"weights": ""})]
     )
+    metrics.counted_members("wit", {"InStep": 3, "Lost": 1})
+    metrics.recorded("wit", [ResultCommitted("m1", 1, 0, 0, 0, 1, bytes(32), 9, bytes(32), 32)])
+    metrics.recorded("wit", [RoundSealed(0, 0, (), (), ()), RoundSealed(0, 1, (), (), (), late=True)])
+    metrics.recorded("wit", [MemberLost("m2", 1, 30, "silent")])
+    metrics.relayed("wit", "in", 5)
     metrics.phased({"serving": 2, "following": 1})
     metrics.unkept("no room", 5)
     metrics.watch("connections", "tcp", lambda: 4)
@@ -66,7 +72,10 @@ def test_everything_that_is_counted_is_told(accept: str) -> None:
     metrics = busy()
     assert samples(metrics, "quorate_heartbeats_total", accept) == {("demo",): 7}
     assert samples(metrics, "quorate_entries_total", accept) == {("demo",): 1}
-    assert samples(metrics, "quorate_members_lost_total", accept) == {("demo",): 1}
+    assert samples(metrics, "quorate_members_lost_total", accept) == {("demo",): 1, ("wit",): 1}
+    assert samples(metrics, "quorate_members", accept) == {("wit", "InStep"): 3, ("wit", "Lost"): 1}
+    assert samples(metrics, "quorate_results_total", accept) == {("wit",): 1}
+    assert samples(metrics, "quorate_rounds_sealed_total", accept) == {("early", "wit"): 1, ("late", "wit"): 1}
     assert samples(metrics, "quorate_commands_total", accept) == {("accepted",): 1, ("wrong_state",): 1}
     assert samples(metrics, "quorate_updates_total", accept) == {("admitted", "fed"): 1, ("refused", "fed"): 1}
     assert samples(metrics, "quorate_participants", accept) == {("fed", "Waiting"): 2}

@@ -223,7 +223,9 @@ def test_the_model_is_evaluated_and_the_numbers_are_kept(
 def test_an_evaluation_that_fails_pauses_the_run_and_says_why(
     function: str, named: str, folder: Path, tmp_path: Path
 ) -> None:
-    with Coordinator(folder=folder, workshop={"code_timeout_s": 2.0}) as coordinator, Parties(coordinator) as parties:
+    timeout_s = 2.0 if function == "endless" else 60.0
+    workshop = {"code_timeout_s": timeout_s}
+    with Coordinator(folder=folder, workshop=workshop) as coordinator, Parties(coordinator) as parties:
         coordinator.create(RUN, "federated", clients=1, rounds=1, evaluation=f"{HERE}:{function}")
         party = parties.join("p1")
         play_round(folder, [party], -1, tmp_path)

@@ -72,6 +72,11 @@ class Http(msgspec.Struct, frozen=True):
     """Pages of other servers that may ask, as https://name:port. None by default."""
     request_timeout_s: Seconds = 30.0
     """A request that has not come whole by then is given up, and so is a client that reads nothing for so long."""
+    relay_blob_bytes: Size = 1024**3
+    """The largest blob that a member of a witnessed run may pass on through this door. Only members that nobody can
+    reach do that."""
+    relay_total_bytes: Size = 4 * 1024**3
+    """Of all such blobs together, in the object store. The oldest give way; after eight rounds all do."""
 
 
 class Store(msgspec.Struct, frozen=True):
@@ -93,9 +98,10 @@ class Store(msgspec.Struct, frozen=True):
     etcd_key: Text = ""
     """The key of that certificate, in PEM and not encrypted, and readable by its owner only."""
     objects: Text = ""
-    """Where the weights of federated runs are kept: a folder, or s3://bucket/prefix?endpoint=https://host:port, which
-    servers on several machines need. Empty: the folder objects in ``folder``, and with the kind memory a temporary one,
-    since the process that aggregates cannot see this one's memory."""
+    """Where the weights of federated runs and the checkpoints of witnessed ones are kept: a folder, or
+    s3://bucket/prefix?endpoint=https://host:port, which servers on several machines need. Empty: the folder objects in
+    ``folder``, and with the kind memory a temporary one, since the process that aggregates cannot see this one's
+    memory."""
 
 
 class Workshop(msgspec.Struct, frozen=True):

@@ -2,6 +2,6 @@
 
 service   what can be asked of a server, defined once
 auth      who may ask: tokens, roles, keys, TLS, limits
-standin   members without a connection: calls for workers, federated for participants
+standin   members without a connection: calls for workers, federated for participants, witnessed for members
 tcp       frames over TCP, for the Python SDK and everything hot
 """

@@ -15,14 +15,16 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, TypeVar
 import msgspec
 from msgspec import Meta, Raw
 
-from quorate.core.cluster.events import Command, RunRolledBack, RunStopped, WorkerOrdered
+from quorate.core.cluster.events import Command, RunRolledBack, WorkerOrdered
 from quorate.core.codec import builtins, digest, encode, malformed
 from quorate.core.errors import Refusal, Refused
-from quorate.core.federated.events import RunStopped as FederatedStopped
 from quorate.core.journal import RunCreated, decode_entry
 from quorate.core.machine import Event
 from quorate.core.members import OPERATOR_MARK, Accepted, Cause
 from quorate.core.messages import Answered, Call, Moved, ToMember
+from quorate.core.run import Run
+from quorate.core.witnessed.config import Config as WitnessedConfig
+from quorate.doors import orders
 from quorate.doors.roles import Action
 from quorate.doors.tokens import Identity
 from quorate.hosts.server import ServedRun, Server, now_us
@@ -63,6 +65,14 @@ async def show(service: Service, _identity: Identity, run: str, _arguments: dict
     if overview is None and served.host.run is not None and served.host.quiet():
         overview = served.host.run.about()
     return {"run": run, "explanation": builtins(explanation), **builtins(overview or {})}
+
+
+async def settings(service: Service, _identity: Identity, run: str, _arguments: dict[str, Any]) -> dict[str, Any]:
+    """What the run was created with, defaults and all: a member needs some of it to do its work."""
+    folded = service.served(run).host.run
+    if folded is None:
+        raise Refused(Refusal("not_serving", "the journal is being read", "ask again in a moment"))
+    return {"run": run, "kind": folded.head.kind, "rules": folded.head.rules, "config": builtins(folded.head.config)}
 
 
 async def workers(service: Service, identity: Identity, run: str, _arguments: dict[str, Any]) -> list[dict[str, Any]]:
@@ -160,8 +170,16 @@ async def create(service: Service, identity: Identity, run: str, arguments: dict
     created = RunCreated(run, wish.kind, rules, config, label=wish.label, request=wish.request)
     before = service.server.runs.get(run)
     if before is None or not _same_wish(before, created):
+        await _check_samples(service, created)
         await service.server.create(created)
     return await show(service, identity, run, {})
+
+
+async def _check_samples(service: Service, created: RunCreated) -> None:
+    """Raises ConfigError if the members of such a run would ask in vain for samples."""
+    if created.kind == "witnessed":
+        Run.create(service.server.kinds, created)  # whatever else is wrong is said first, all of it
+        await service.samples.check(msgspec.convert(created.config, WitnessedConfig))
 
 
 def _same_wish(before: ServedRun, created: RunCreated) -> bool:
@@ -177,13 +195,8 @@ def _same_wish(before: ServedRun, created: RunCreated) -> bool:
 
 async def stop(service: Service, identity: Identity, run: str, arguments: dict[str, Any]) -> dict[str, Any]:
     wish = wanted(arguments, Reasoned, "stop")
-    return await command(service, identity, run, _stopped(service.served(run), wish.reason), wish.request)
-
-
-def _stopped(served: ServedRun, reason: str) -> Event:
-    """Each kind has its own word for it."""
-    kind = "" if served.host.run is None else served.host.run.kind.name
-    return FederatedStopped(reason) if kind == "federated" else RunStopped(reason)
+    event = orders.ordered(service.served(run), orders.STOP, wish.reason)
+    return await command(service, identity, run, event, wish.request)
 
 
 async def roll_back(service: Service, identity: Identity, run: str, arguments: dict[str, Any]) -> dict[str, Any]:
@@ -209,9 +222,7 @@ def check_kind(served: ServedRun, kind: str) -> None:
 
 async def command(service: Service, identity: Identity, run: str, event: Event, request: str) -> dict[str, Any]:
     served = service.served(run)
-    if (stopped := served.host.stopped) is not None:
-        why = f"this host has stopped serving the run: {stopped.why}"
-        raise Refused(Refusal(stopped.code, why, "see the server's log, mend the cause, and start it again"))
+    orders.check_stopped(served)
     answer = await service.operator.command(served, event, f"{identity.id}/{request}" if request else "")
     if isinstance(answer, Refusal):
         raise Refused(answer)
@@ -276,6 +287,7 @@ QUESTIONS: Final[dict[str, tuple[Action, Question]]] = {
     "status": (Action.LOOK, status),
     "runs": (Action.LOOK, runs),
     "show": (Action.LOOK, show),
+    "settings": (Action.LOOK, settings),
     "workers": (Action.LOOK, workers),
     "journal": (Action.LOOK, journal),
     "create": (Action.CREATE, create),

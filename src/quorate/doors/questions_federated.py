@@ -1,4 +1,5 @@
-"""What may be asked about a federated run, and ordered of it: where its weights are, how its rounds went, a pause."""
+"""What may be asked about a federated run, and ordered of it: where its weights are, how its rounds went, a pause. All
+but the rounds may be asked of a witnessed run as well."""
 
 from __future__ import annotations
 
@@ -9,9 +10,9 @@ from msgspec import Meta
 
 from quorate.core.errors import Refusal, Refused
 from quorate.core.federated import Federated
-from quorate.core.federated.events import ParticipantReadmitted, RunPaused, RunResumed
 from quorate.core.federated.explain import over_shown
 from quorate.core.members import MemberId
+from quorate.doors import orders
 from quorate.doors.questions import Reasoned, Request, check_kind, command, wanted
 from quorate.doors.roles import Action
 from quorate.doors.tokens import Identity
@@ -57,7 +58,7 @@ def federated(served: ServedRun) -> Federated:
 async def weights(service: Service, _identity: Identity, run: str, arguments: dict[str, Any]) -> dict[str, Any]:
     """Where they are: in a store that a participant may use itself if it can, or behind the HTTP door."""
     wanted(arguments, Nothing, "weights")
-    federated(service.served(run))
+    orders.kind_of(service.served(run), "federated", "witnessed")
     return await where_weights(service, run)
 
 
@@ -81,20 +82,20 @@ async def history(service: Service, _identity: Identity, run: str, arguments: di
 
 async def pause(service: Service, identity: Identity, run: str, arguments: dict[str, Any]) -> dict[str, Any]:
     wish = wanted(arguments, Reasoned, "pause")
-    federated(service.served(run))
-    return await command(service, identity, run, RunPaused(wish.reason), wish.request)
+    event = orders.ordered(service.served(run), orders.PAUSE, wish.reason)
+    return await command(service, identity, run, event, wish.request)
 
 
 async def resume(service: Service, identity: Identity, run: str, arguments: dict[str, Any]) -> dict[str, Any]:
     wish = wanted(arguments, Resuming, "resume")
-    federated(service.served(run))
-    return await command(service, identity, run, RunResumed(), wish.request)
+    event = orders.ordered(service.served(run), orders.RESUME)
+    return await command(service, identity, run, event, wish.request)
 
 
 async def readmit(service: Service, identity: Identity, run: str, arguments: dict[str, Any]) -> dict[str, Any]:
     wish = wanted(arguments, Readmission, "readmit")
-    federated(service.served(run))
-    return await command(service, identity, run, ParticipantReadmitted(wish.member), wish.request)
+    event = orders.ordered(service.served(run), orders.READMIT, wish.member)
+    return await command(service, identity, run, event, wish.request)
 
 
 FEDERATED_QUESTIONS: Final[dict[str, tuple[Action, Question]]] = {

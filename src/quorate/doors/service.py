@@ -19,14 +19,16 @@ from quorate.doors.auth import ANYONE, NOBODY, Action, Authority, Identity, chec
 from quorate.doors.questions import QUESTIONS, Operator
 from quorate.doors.questions_federated import FEDERATED_QUESTIONS, where_weights
 from quorate.doors.questions_series import SERIES_QUESTIONS
+from quorate.doors.questions_witnessed import WITNESSED_QUESTIONS
 from quorate.doors.tokens import is_session_token
+from quorate.hosts.samples import Samples
 from quorate.hosts.server import ServedRun, Server
 from quorate.hosts.shelf import Shelf
 from quorate.ports import Series
 from quorate.stores import MemorySeries
 from quorate.wire.messages import Granted, Replied
 
-TABLES: Final = (QUESTIONS, SERIES_QUESTIONS, FEDERATED_QUESTIONS)
+TABLES: Final = (QUESTIONS, SERIES_QUESTIONS, FEDERATED_QUESTIONS, WITNESSED_QUESTIONS)
 
 
 class Guest(Protocol):
@@ -54,6 +56,8 @@ class Service:
         """How numbers went. Whoever makes the service puts the real one here."""
         self.shelf: Shelf | None = None
         """Where weights are, if this server knows."""
+        self.samples = Samples()
+        """Of runs whose data is behind the data door."""
         self.http = ""
         """The address of the HTTP door, if there is one."""
         self.operator = Operator(server)

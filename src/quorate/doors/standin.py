@@ -4,7 +4,8 @@ A stand-in says what a call says, as a connection would, repeats it while no ans
 answer it waits for. It holds nothing that must not be lost: whoever asks the next server begins with another stand-in
 there, and finds everything in the journal.
 
-Which answers there are depends on the kind of the run: see ``calls`` for workers, ``federated`` for participants.
+Which answers there are depends on the kind of the run: see ``calls`` for workers, ``federated`` for participants,
+``witnessed`` for members of witnessed runs.
 """
 
 from __future__ import annotations

@@ -78,7 +78,7 @@ def _facts(event: Event) -> dict[str, Any]:
         match value:
             case "" | bytes() | None:
                 pass
-            case list():
+            case list() | tuple():
                 facts[name] = len(value)
             case dict():
                 if value:

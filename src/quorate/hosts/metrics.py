@@ -20,6 +20,7 @@ from quorate.core.federated.events import ParticipantLost
 from quorate.core.journal import DutyDone
 from quorate.core.machine import Event
 from quorate.core.members import Accepted
+from quorate.core.witnessed.events import MemberLost, ResultCommitted, RoundSealed
 from quorate.version import __version__
 
 if TYPE_CHECKING:
@@ -122,6 +123,10 @@ class Metrics:
         self._phases: dict[str, int] = {}
         self._workers: dict[str, dict[str, int]] = {}
         self._participants: dict[str, dict[str, int]] = {}
+        self._members: dict[str, dict[str, int]] = {}
+        self._results: Counter[str] = Counter()
+        self._sealed: Counter[tuple[str, str]] = Counter()
+        self._relayed: Counter[tuple[str, str]] = Counter()
         self._watched: dict[tuple[str, str], Callable[[], float]] = {}
         self._registry: CollectorRegistry | None = None
 
@@ -148,8 +153,12 @@ class Metrics:
                 waits.add_all([wait_us / 1e6 for wait_us in event.waits_us])
             elif isinstance(event, BarrierAborted):
                 self._aborted[self._label(run)] += 1
-            elif isinstance(event, WorkerLost | ParticipantLost):
+            elif isinstance(event, WorkerLost | ParticipantLost | MemberLost):
                 self._lost[self._label(run)] += 1
+            elif isinstance(event, ResultCommitted):
+                self._results[self._label(run)] += 1
+            elif isinstance(event, RoundSealed):
+                self._sealed[self._label(run), "late" if event.late else "early"] += 1
             elif isinstance(event, DutyDone) and "ok" in (event.result or {}):
                 counted = self._admitted if (event.result or {})["ok"] else self._refused
                 counted[self._label(run)] += 1
@@ -183,14 +192,22 @@ class Metrics:
         """How many participants are in each state."""
         self._participants[run] = participants
 
+    def counted_members(self, run: str, members: dict[str, int]) -> None:
+        """How many members of a witnessed run are in each state."""
+        self._members[run] = members
+
     def rounds_over(self, run: str, seconds: list[float]) -> None:
-        """So many rounds of a federated run have become a model, and took so long each."""
+        """So many rounds of a federated or witnessed run are over, and took so long each."""
         if seconds:
             label = self._label(run)
             rounds = self._rounds.get(label)
             if rounds is None:
                 rounds = self._rounds[label] = Tally(ROUND_S)
             rounds.add_all(seconds)
+
+    def relayed(self, run: str, direction: str, size_bytes: int) -> None:
+        """So many bytes of blobs came in, or went out, because members cannot reach each other."""
+        self._relayed[self._label(run), direction] += size_bytes
 
     def phased(self, phases: dict[str, int]) -> None:
         """How many runs this server serves, follows and so on."""
@@ -208,6 +225,7 @@ class Metrics:
         """This server has nothing to do with the run any more. What was counted stays counted."""
         self._workers.pop(run, None)
         self._participants.pop(run, None)
+        self._members.pop(run, None)
         self._commits.pop(run, None)
 
     def watch(self, family: str, label: str, read: Callable[[], float]) -> None:
@@ -252,7 +270,7 @@ class Metrics:
         yield _histograms("quorate_barrier_wait_seconds", waits, self._waits)
         ages = "Age of the last heartbeat of each worker, looked at once a second."
         yield _histograms("quorate_heartbeat_age_seconds", ages, self._ages)
-        rounds = "From the beginning of a federated round until its model was made and evaluated."
+        rounds = "From the beginning of a round until its model was made and evaluated, or it was sealed."
         yield _histograms("quorate_round_seconds", rounds, self._rounds)
 
     def _gauges(self) -> Iterator[Metric]:
@@ -273,6 +291,10 @@ class Metrics:
         for (run, state), count in sorted(self._by_state(self._participants).items()):
             participants.add_metric([run, state], count)
         yield participants
+        members = GaugeMetricFamily("quorate_members", "Members of witnessed runs.", labels=["run", "state"])
+        for (run, state), count in sorted(self._by_state(self._members).items()):
+            members.add_metric([run, state], count)
+        yield members
         connections = GaugeMetricFamily("quorate_connections", "Open connections and streams.", labels=["door"])
         queues = GaugeMetricFamily("quorate_queue_length", "What waits, in each queue.", labels=["queue"])
         for (family, label), read in sorted(self._watched.items()):
@@ -320,6 +342,24 @@ class Metrics:
             for run, count in sorted(counts.items()):
                 updates.add_metric([run, outcome], count)
         yield updates
+        results = CounterMetricFamily("quorate_results", "Results that members have committed to.", labels=["run"])
+        for run, count in sorted(self._results.items()):
+            results.add_metric([run], count)
+        yield results
+        sealed = CounterMetricFamily(
+            "quorate_rounds_sealed", "Rounds that were sealed: with a quorum, or when time was over.",
+            labels=["run", "outcome"],
+        )  # fmt: skip
+        for (run, outcome), count in sorted(self._sealed.items()):
+            sealed.add_metric([run, outcome], count)
+        yield sealed
+        relayed = CounterMetricFamily(
+            "quorate_relayed_bytes", "Bytes that members passed to each other through this server: in, out.",
+            labels=["run", "direction"],
+        )  # fmt: skip
+        for (run, direction), count in sorted(self._relayed.items()):
+            relayed.add_metric([run, direction], count)
+        yield relayed
         unkept = CounterMetricFamily(
             "quorate_points_not_kept", "Points of history not kept, by reason.", labels=["why"]
         )

@@ -17,11 +17,14 @@ from quorate.core.cluster.machine import Cluster
 from quorate.core.federated import Federated
 from quorate.core.federated.collect import Collector as RoundsCollector
 from quorate.core.host import Phase
+from quorate.core.witnessed import Collector as WitnessedCollector
+from quorate.core.witnessed import Witnessed
 from quorate.hosts.fleet import FleetEye
 from quorate.hosts.metrics import Metrics
 from quorate.hosts.recorder import Recorder
 from quorate.hosts.rounds import ROUND, RoundsEye
 from quorate.hosts.server import ServedRun, Server, now_us
+from quorate.hosts.witnessing import SEALED, WitnessedEye
 
 TRIES: Final = 20
 PAUSE_S: Final = 0.005
@@ -33,7 +36,7 @@ class Sampler:
         self._metrics = metrics
         self._recorder = recorder
         self._settings = settings
-        self._eyes: dict[str, FleetEye | RoundsEye] = {}
+        self._eyes: dict[str, FleetEye | RoundsEye | WitnessedEye] = {}
         self._task: asyncio.Task[None] | None = None
         metrics.watch("queue", "history", lambda: float(recorder.waiting()))
 
@@ -79,6 +82,9 @@ class Sampler:
         elif isinstance(machine, Federated):
             known = await self._server.off_loop(lambda: self._recorder.highest(run.name, ROUND))
             self._eyes[run.name] = RoundsEye(run.name, -1 if known is None else round(known))
+        elif isinstance(machine, Witnessed):
+            known = await self._server.off_loop(lambda: self._recorder.highest(run.name, SEALED))
+            self._eyes[run.name] = WitnessedEye(run.name, -1.0 if known is None else known)
         return run.name in self._eyes
 
     def _look_at(self, run: ServedRun) -> None:
@@ -95,6 +101,13 @@ class Sampler:
             look = measured.look
             self._metrics.counted_participants(run.name, look.workers)
             self._metrics.rounds_over(run.name, [(over.done_us - over.began_us) / 1e6 for over in measured.over])
+        elif isinstance(eye, WitnessedEye) and isinstance(machine, Witnessed):
+            if not isinstance(collector, WitnessedCollector):
+                return
+            seen = eye.look(machine.course, collector, commits, desk.run.head.at_us, now_us(), time.time())
+            look = seen.look
+            self._metrics.counted_members(run.name, look.workers)
+            self._metrics.rounds_over(run.name, [(one.train_us + one.witness_us) / 1e6 for one in seen.sealed])
         else:
             return
         self._metrics.heard(run.name, look.heartbeats)

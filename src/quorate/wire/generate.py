@@ -6,7 +6,6 @@ gives the same code everywhere; a test generates anew and compares.
 
 from __future__ import annotations
 
-import argparse
 import sys
 import tempfile
 from importlib import resources
@@ -15,6 +14,7 @@ from typing import Final
 
 PROTO: Final = "quorate/v1/coordinator.proto"
 FEDERATED: Final = "quorate/v1/federated.proto"
+WITNESSED: Final = "quorate/v1/witnessed.proto"
 ETCD: Final = "etcd/etcd.proto"
 """What we say to etcd: messages only, its methods are called by name."""
 PACKAGE: Final = "quorate.wire.pb"
@@ -44,7 +44,7 @@ def describe(proto: Path) -> bytes:
     """The FileDescriptorSet of what we promise, with what that imports."""
     from grpc_tools import protoc
 
-    promised = [PROTO, *([FEDERATED] if (proto / FEDERATED).exists() else [])]
+    promised = [PROTO, *(more for more in (FEDERATED, WITNESSED) if (proto / more).exists())]
     with tempfile.TemporaryDirectory() as name:
         made = Path(name) / "described.binpb"
         arguments = [
@@ -56,22 +56,12 @@ def describe(proto: Path) -> bytes:
         return made.read_bytes()
 
 
-def main(arguments: list[str]) -> int:
-    parser = argparse.ArgumentParser(prog="python -m quorate.wire.generate", description="Writes wire/pb from proto/.")
-    parser.add_argument(
-        "--release", metavar="VERSION", help="also record what this release promises, in proto/released"
-    )
-    wanted = parser.parse_args(arguments)
+def main() -> int:
     out = Path(__file__).parent / "pb"
-    made = [name for which in (PROTO, FEDERATED, ETCD) for name in generate(ROOT / "proto", out, which)]
+    made = [name for which in (PROTO, FEDERATED, WITNESSED, ETCD) for name in generate(ROOT / "proto", out, which)]
     sys.stdout.write(f"written: {', '.join(made)}\n")
-    if wanted.release:
-        record = ROOT / "proto" / "released" / f"{wanted.release}.binpb"
-        record.parent.mkdir(exist_ok=True)
-        record.write_bytes(describe(ROOT / "proto"))
-        sys.stdout.write(f"written: {record.relative_to(ROOT)}\n")
     return 0
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    sys.exit(main())

@@ -55,7 +55,7 @@ def example() -> Any:
 def test_any_method_can_be_called_by_what_the_server_itself_tells(talk: Talk) -> None:
     called = example()
     assert set(called.services(talk.channel)) == {
-        "quorate.v1.Coordinator", "quorate.v1.Federated", "grpc.health.v1.Health",
+        "quorate.v1.Coordinator", "quorate.v1.Federated", "quorate.v1.Witnessed", "grpc.health.v1.Health",
         "grpc.reflection.v1alpha.ServerReflection",
     }  # fmt: skip
     method = "quorate.v1.Coordinator/CreateRun"

@@ -74,9 +74,11 @@ def door(folder: Path, series: Series, metrics: Metrics | None, **settings: Any)
             return opened, f"http://{host}:{port}"
 
         opened, url = coordinator._wait(start())
-        with httpx.Client(base_url=url, timeout=PATIENCE_S, trust_env=False) as client:
-            yield Live(coordinator, url, client)
-        coordinator._wait(opened.close(Refusal("draining", "the test is over", "nothing")))
+        try:
+            with httpx.Client(base_url=url, timeout=PATIENCE_S, trust_env=False) as client:
+                yield Live(coordinator, url, client)
+        finally:
+            coordinator._wait(opened.close(Refusal("draining", "the test is over", "nothing")))
 
 
 class Event(NamedTuple):

@@ -65,6 +65,7 @@ def test_the_page_shows_every_route_and_tries_them(home: Live) -> None:
         assert page.locator("#route-show pre i").count() == 0, "what comes in is shown as text"
         page.evaluate("document.querySelectorAll('details').forEach(box => { box.open = true; })")
         wait_for(lambda: page.evaluate(ALL_FILLED), "every box has something in it")
+        assert "event position | event entry | event gap" in page.inner_text("#route-events")
         assert seen.complaints == ["Failed to load resource: the server responded with a status of 404 (Not Found)"]
         assert [url for url in seen.asked if not url.startswith(home.url)] == []
 

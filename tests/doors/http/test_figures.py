@@ -45,13 +45,9 @@ def test_series_are_named_and_read(figures: tuple[httpx.Client, Series]) -> None
     assert http.get("/api/runs/demo/series", params={"name": "nothing"}).json()["buckets"] == []
     short: Params = {"name": "loss", "subject": "w1", "last_s": 0.001}
     assert http.get("/api/runs/demo/series", params=short).json()["buckets"] == []
-    wrongs: tuple[Params, ...] = (
-        {"max_points": 0},
-        {"since_s": -1},
-        {"name": "x" * 200},
-        {"color": "red"},
-        {"name": "a", "since_s": 1e11},
-    )
+    future: Params = {"name": "loss", "subject": "w1", "since_s": 1e11}
+    assert http.get("/api/runs/demo/series", params=future).json()["buckets"] == []
+    wrongs: tuple[Params, ...] = ({"max_points": 0}, {"since_s": -1}, {"name": "x" * 200}, {"color": "red"})
     for wrong in wrongs:
         problem(http.get("/api/runs/demo/series", params=wrong), 400, "malformed")
 

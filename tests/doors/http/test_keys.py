@@ -35,7 +35,7 @@ def test_a_key_beside_another_nonce_is_a_contradiction(home: Live) -> None:
 
 @pytest.mark.parametrize(("body", "key"), [({}, ""), ({"key": "00" * 32, "proof": "00" * 96}, "life-1")])
 def test_a_registration_needs_one_of_them_and_a_signed_one_its_nonce(home: Live, body: Any, key: str) -> None:
-    told = problem(post(home, "workers", {"member": "k4", **body}, key), 400, "malformed")
+    told = problem(post(home, "workers", {"member": "k4", **body}, key), 422, "nonce_missing")
     assert [fault["field"] for fault in told["errors"]] == ["nonce"]
 
 
@@ -59,7 +59,8 @@ def test_every_post_says_what_a_key_does_and_takes_none_that_is_wrong(home: Live
         assert route.key
     for path in ("/api/challenge", "/api/logout"):
         assert home.http.post(path, headers={"idempotency-key": "once"}).is_success
-        problem(home.http.post(path, headers={"idempotency-key": "x" * 129}), 400, "malformed")
+        for wrong in (b"x" * 129, b"", b"a b", b"\xa0x"):
+            problem(home.http.post(path, headers={b"idempotency-key": wrong}), 400, "malformed")
 
 
 def test_no_get_takes_one() -> None:

@@ -1,42 +1,19 @@
-"""The document says what the door does: schemathesis tries every route with everything it can think of."""
+"""The document: whole, served, and with words for everything. Whether it is true, ``test_schemathesis`` finds out."""
 
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
-from pathlib import Path
 
+import jsonschema_rs
 import msgspec
-import pytest
-from tests.doors.http.live import Live, door
+from tests.doors.http.live import Live
 
 from quorate.core.errors import CATALOG
-from quorate.doors.auth import Authority, Role
 from quorate.doors.http.openapi import document
+from quorate.doors.http.pages import FOLDER
 from quorate.doors.http.problems import OWN
 from quorate.doors.http.routes import PAGES, ROUTES
-from quorate.hosts.metrics import Metrics
-from quorate.stores.memory_series import MemorySeries
-
-SCHEMATHESIS = Path(sys.executable).parent / "schemathesis"
-FINE = ["2xx", "3xx", "401", "403", "404", "409", "422", "429"]
-"""What may be answered to a request that fits the document; 422: the same Idempotency-Key with another wish."""
-EXPECTED = f"""
-[checks.positive_data_acceptance]
-expected-statuses = {json.dumps(FINE)}
-
-[[operations]]
-include-operation-id = ["create", "register"]
-checks.positive_data_acceptance.expected-statuses = {json.dumps([*FINE, "400"])}
-
-[[operations]]
-include-operation-id = ["runs", "workers", "journal", "series", "history"]
-checks.positive_data_acceptance.expected-statuses = {json.dumps([*FINE, "400"])}
-"""
-"""Settings may exclude each other, a registration needs a nonce or a key, a cursor must be one of ours, a time
-not in the future: no schema can say that."""
+from quorate.doors.http.shapes_events import EVENTS
 
 
 def test_the_document_is_served_and_names_every_route(home: Live) -> None:
@@ -66,25 +43,31 @@ def test_codes_of_this_door_and_of_the_catalog_do_not_mix() -> None:
         assert set(route.wrong) <= OWN.keys() | CATALOG.keys(), route.path
 
 
-@pytest.mark.timeout(150)
-def test_schemathesis_finds_nothing(tmp_path: Path) -> None:
-    """With every check it has, and a token. Event streams never end, and weights have to fit their digest, so both
-    have tests of their own."""
-    folder = tmp_path / "data"
-    with door(folder, MemorySeries(), Metrics(), access={"tokens": "required"}) as running:
-        token = Authority.open(folder).new_token(Role.ADMIN)
-        config = tmp_path / "schemathesis.toml"
-        config.write_text(EXPECTED)
-        command = [
-            str(SCHEMATHESIS), "--config-file", str(config), "run", f"{running.url}/api/openapi.json",
-            "--header", f"Authorization: Bearer {token}", "--checks", "all", "--max-examples", "20",
-            "--phases", "examples,coverage,fuzzing,stateful", "--exclude-path-regex", "events$|/weights/",
-            "--request-timeout", "20", "--seed", "1", "--no-color", "--max-failures", "20",
-        ]  # fmt: skip
-        environment = {**os.environ, "NO_COLOR": "1", "COLUMNS": "160"}
-        done = subprocess.run(
-            command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False, timeout=140
-        )
-        assert done.returncode == 0, done.stdout[-20000:] + done.stderr[-2000:]
-        assert running.http.get("/livez").status_code == 200
-        assert json.loads(running.http.get("/readyz").text)["ready"] is True
+def test_every_schema_is_one_of_openapi_3_1() -> None:
+    """Which is JSON Schema of 2020-12, where some words of the drafts before mean nothing any more."""
+    made = document()
+    kinds = made["components"]["schemas"]
+    assert len(kinds) > 40
+    for name, schema in kinds.items():
+        try:
+            jsonschema_rs.Draft202012Validator({**schema, "components": made["components"]})
+        except jsonschema_rs.ValidationError as error:
+            raise AssertionError(f"{name}: {error}") from None
+
+
+def test_every_status_is_named_and_none_stands_for_all_others() -> None:
+    """With ``default`` among them a document could not be wrong about any status."""
+    for path, there in document()["paths"].items():
+        for method, operation in there.items():
+            statuses = list(operation["responses"])
+            assert statuses == sorted(statuses, key=int), (path, method)
+
+
+def test_what_a_stream_may_say_is_said() -> None:
+    """The names that the page listens to are those of the document."""
+    for path in ("/api/runs/{run}/events", "/api/events"):
+        choices = document()["paths"][path]["get"]["responses"]["200"]["content"]["text/event-stream"]["schema"][
+            "oneOf"
+        ]
+        assert [choice["properties"]["event"]["const"] for choice in choices] == list(EVENTS)
+    assert f"for (const kind of {json.dumps(list(EVENTS))})" in (FOLDER / "docs.js").read_text(encoding="utf-8")

@@ -81,12 +81,12 @@ def test_a_run_is_followed_across_a_restart(tmp_path: Path) -> None:
 def test_every_get_has_a_tag_but_those_that_the_page_excepts(fresh: Live) -> None:
     excepted = "but for `/metrics`, event streams and weights that are named by their round."
     assert f"Every GET that is answered with 200 has an `ETag`, {excepted}" in " ".join(PAGE.split())
-    for created in ({"run": "tags"}, {"run": "rounds", "kind": "federated"}):
+    for created in ({"run": "tags"}, {"run": "rounds", "kind": "federated"}, {"run": "epochs", "kind": "witnessed"}):
         assert fresh.http.post("/api/runs", json=created).status_code == 201
     for route in ROUTES:
         if route.method != "GET" or route.media in ("text/event-stream", "application/octet-stream"):
             continue
-        run = "rounds" if route.name == "history" else "tags"
+        run = {"history": "rounds", "epochs": "epochs"}.get(route.name, "tags")
         answer = fresh.http.get(route.path.replace("{run}", run).replace("{code}", "malformed"))
         assert answer.status_code == 200, route.path
         assert ("etag" in answer.headers) is (route.name != "metrics"), route.path

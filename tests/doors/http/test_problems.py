@@ -9,6 +9,7 @@ import httpx
 import pytest
 from tests.doors.http.live import Live, live, problem, raw
 
+from quorate.doors.http import cursors
 from quorate.doors.questions import QUESTIONS
 
 
@@ -50,11 +51,39 @@ def test_settings_that_exclude_each_other_are_told_by_the_run_itself(home: Live)
 @pytest.mark.parametrize(
     ("query", "field"),
     [("limit=0", "limit"), ("limit=x", "limit"), ("limit=1001", "limit"), ("colour=red", "colour"),
-     ("cursor=!", "cursor"), ("cursor=gg", "cursor"), ("cursor=kQE", "cursor")],
+     ("cursor=!", "cursor"), ("cursor=gg", "cursor"), ("cursor=a", "cursor")],
 )  # fmt: skip
 def test_wrong_parameters_are_named(home: Live, query: str, field: str) -> None:
     told = problem(home.http.get(f"/api/runs?{query}"), 400, "malformed")
     assert [fault["field"] for fault in told["errors"]] == [field]
+
+
+@pytest.mark.parametrize(
+    ("path", "cursor"),
+    [("/api/workers", "6161"), ("/api/workers", "61.6"), ("/api/workers", "."), ("/api/runs/demo/journal", "61" * 9),
+     ("/api/runs/demo/journal", "-1")],
+)  # fmt: skip
+def test_a_cursor_of_another_list_is_told_what_to_send(home: Live, path: str, cursor: str) -> None:
+    told = problem(home.http.get(path, params={"cursor": cursor}), 400, "malformed")
+    assert [(fault["field"], fault["fix"]) for fault in told["errors"]] == [("cursor", cursors.FIX)]
+
+
+@pytest.mark.parametrize(
+    ("path", "field", "cursor"),
+    [("/api/runs", "runs", "ff" * 512), ("/api/runs", "runs", "7a7a7a7a"), ("/api/workers", "workers", "ff.00"),
+     ("/api/workers", "workers", "7a7a.ff" + "00" * 255), ("/api/runs/demo/journal", "entries", "9" * 15)],
+)  # fmt: skip
+def test_a_cursor_behind_the_end_leads_to_an_empty_page(home: Live, path: str, field: str, cursor: str) -> None:
+    """Whatever fits the document is a place, also one that nobody was ever given."""
+    told = home.http.get(path, params={"cursor": cursor}).json()
+    assert (told[field], told["next"]) == ([], None)
+
+
+@pytest.mark.parametrize("path", ["/api/runs", "/api/workers", "/api/runs/demo/journal"])
+@pytest.mark.parametrize("cursor", ["", "\n"])
+def test_an_empty_cursor_is_the_beginning(home: Live, path: str, cursor: str) -> None:
+    """Also with a line's end behind it, as a careless script sends it."""
+    assert home.http.get(path, params={"cursor": cursor}).content == home.http.get(path).content
 
 
 @pytest.mark.parametrize("query", ["limit=1&limit=2", "%ff=1", "limit", "&&"])

@@ -57,6 +57,32 @@ def test_a_long_history_comes_whole_and_in_order(home: Live) -> None:
         assert stream.take(1)[0].id == "452"
 
 
+@pytest.mark.parametrize("path", ["/api/runs/until/events?after=0", "/api/events?run=until&history=true"])
+def test_a_stream_that_is_not_to_follow_ends_with_what_is_there(home: Live, path: str) -> None:
+    if "until" not in [run["run"] for run in home.http.get("/api/runs").json()["runs"]]:
+        home.coordinator.create("until")
+        order(home, "until", 300)
+    with Stream(home.url, f"{path}&follow=false") as stream:
+        assert [event.value["n"] for event in stream.take(301)] == list(range(1, 302))
+        with pytest.raises(StopIteration):
+            stream.next()
+    text = home.http.get(f"{path}&follow=false").text
+    assert text.count("event: entry\n") == 301
+    assert text.endswith("\n\n")
+
+
+@pytest.mark.parametrize("path", ["/api/runs/demo/events?follow=false", "/api/events?follow=false"])
+def test_without_a_place_to_begin_nothing_is_there(home: Live, path: str) -> None:
+    text = home.http.get(path).text
+    assert text.count("event: ") == text.count("event: position\n") == 1
+
+
+def test_a_stream_that_ends_is_one_connection_less(home: Live) -> None:
+    door = home.coordinator._open().doors[-1]
+    home.http.get("/api/runs/demo/events?follow=false&after=0")
+    until(lambda: door.streams.open == 0)  # type: ignore[attr-defined]
+
+
 @pytest.mark.parametrize("last", ["x", "-1", "1.5", "99999999999999999999", "demo:1"])
 def test_an_id_that_is_none_of_ours_is_refused(home: Live, last: str) -> None:
     problem(home.http.get("/api/runs/demo/events", headers={"last-event-id": last}), 400, "malformed")
@@ -133,7 +159,7 @@ def test_a_stream_of_all_runs_shows_those_of_the_token_only(tmp_path: Path) -> N
 
 def test_more_runs_than_an_id_can_name_are_refused(home: Live, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(streams, "MAX_RUNS", 0)
-    assert "?run=" in problem(home.http.get("/api/events"), 400, "malformed")["fix"]
+    assert "?run=" in problem(home.http.get("/api/events"), 409, "too_many_runs")["fix"]
 
 
 def test_more_streams_than_allowed_are_refused_until_one_ends(tmp_path: Path) -> None:

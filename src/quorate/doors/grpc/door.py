@@ -32,7 +32,10 @@ from quorate.doors.grpc.participants import SERVICE as FEDERATED
 from quorate.doors.grpc.participants import ParticipantCalls
 from quorate.doors.grpc.people import PeoplesCalls
 from quorate.doors.grpc.session import LAST_WORDS_S, Context, Stream
+from quorate.doors.grpc.witnesses import SERVICE as WITNESSED
+from quorate.doors.grpc.witnesses import WitnessCalls
 from quorate.doors.service import Service
+from quorate.doors.witnessed import WitnessedCalls
 from quorate.hosts.server import now_us
 from quorate.wire.pb import coordinator_pb2 as pb
 from quorate.wire.pb import federated_pb2 as federated_pb
@@ -57,6 +60,7 @@ class GrpcDoor:
         settings: Grpc,
         meter: Meter | None = None,
         federated: FederatedCalls | None = None,
+        witnessed: WitnessedCalls | None = None,
     ) -> None:
         """``meter``: shared with other doors, since limits are meant for all of them together."""
         self.service = service
@@ -68,7 +72,8 @@ class GrpcDoor:
         self._members = MemberCalls(calls)
         self._people = PeoplesCalls(service)
         self._participants = ParticipantCalls(service, federated or FederatedCalls(service))
-        self._health = Health(self._healthy, SERVICE, FEDERATED)
+        self._witnesses = WitnessCalls(service, witnessed or WitnessedCalls(service), self._people)
+        self._health = Health(self._healthy, SERVICE, FEDERATED, WITNESSED)
         self._server: grpc.aio.Server | None = None
         self._patrol: asyncio.Task[None] | None = None
         self._calls: set[asyncio.Task[Any]] = set()
@@ -81,9 +86,10 @@ class GrpcDoor:
         ConfigError."""
         _check_free(host, port)
         server = grpc.aio.server(options=self._options())
-        server.add_generic_rpc_handlers((self._handlers(), self._federated_handlers()))
+        witnessed = self._unaries(WITNESSED, self._witnesses.works())
+        server.add_generic_rpc_handlers((self._handlers(), self._federated_handlers(), witnessed))
         health_pb2_grpc.add_HealthServicer_to_server(self._health, server)
-        reflection.enable_server_reflection((SERVICE, FEDERATED, HEALTH, reflection.SERVICE_NAME), server)
+        reflection.enable_server_reflection((SERVICE, FEDERATED, WITNESSED, HEALTH, reflection.SERVICE_NAME), server)
         place = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
         credentials = None if tls is None else _credentials(tls)
         try:
@@ -190,11 +196,14 @@ class GrpcDoor:
             "EndTrainingRound": (federated_pb.EndTrainingRoundRequest, calls.end),
             "Leave": (federated_pb.LeaveRequest, calls.leave),
         }
+        return self._unaries(FEDERATED, works)
+
+    def _unaries(self, service: str, works: dict[str, tuple[type[Message], Work]]) -> grpc.GenericRpcHandler[Any, Any]:
         handlers = {
             name: grpc.unary_unary_rpc_method_handler(self._unary(request, work))
             for name, (request, work) in works.items()
         }
-        return grpc.method_handlers_generic_handler(FEDERATED, handlers)
+        return grpc.method_handlers_generic_handler(service, handlers)
 
     def _unary(self, request: type[Message], work: Work) -> Callable[[bytes, Context], Awaitable[bytes]]:
         async def handle(raw: bytes, context: Context) -> bytes:

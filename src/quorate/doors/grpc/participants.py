@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Final
 
-import msgspec
-
-from quorate.core.codec import encode, malformed
 from quorate.core.errors import Refusal, Refused
 from quorate.core.federated.events import Beat, ParticipantJoined, ParticipantLeft, UpdateOffered
 from quorate.doors.federated import VERDICT_S, FederatedCalls, Known, Later
-from quorate.doors.grpc.members import LEFT_S, MAX_WAIT_S, Caller
+from quorate.doors.grpc.checking import checked, within
+from quorate.doors.grpc.members import MAX_WAIT_S, Caller
 from quorate.doors.service import Service
 from quorate.wire.pb import federated_pb2 as pb
 
@@ -37,7 +35,7 @@ class ParticipantCalls:
         proof = said.challenge + said.signature if said.key else b""
         labels = dict(sorted(said.labels.items()))
         join = ParticipantJoined(member, said.supersedes, said.nonce, said.key, proof, labels, said.initial)
-        entered = await self._calls.rendezvous(caller.identity, said.run, _checked(join), newest=newest)
+        entered = await self._calls.rendezvous(caller.identity, said.run, checked(join), newest=newest)
         if isinstance(entered, Later):
             return pb.RendezvousResponse(
                 reply=pb.RENDEZVOUS_REPLY_LATER, retry_s=entered.retry_s, why=entered.why, run=said.run
@@ -52,10 +50,8 @@ class ParticipantCalls:
         metrics = dict(sorted(said.metrics.items()))
         beat = Beat(said.participant, said.incarnation, said.seq, said.progress, said.epoch, metrics)
         known = Known(_NAMES.get(said.phase, ""), said.round)
-        wait_s = _within(caller, said.wait_ms / 1000)
-        seen = await self._calls.beat(
-            caller.identity, caller.token(said.token), said.run, _checked(beat), known, wait_s
-        )
+        wait_s = within(caller, said.wait_ms / 1000)
+        seen = await self._calls.beat(caller.identity, caller.token(said.token), said.run, checked(beat), known, wait_s)
         return pb.ParticipantHeartbeatResponse(seq=seen.seq, phase=_PHASES.get(seen.phase), round=seen.round)
 
     async def start(self, caller: Caller, said: pb.StartTrainingRoundRequest) -> pb.StartTrainingRoundResponse:
@@ -79,32 +75,17 @@ class ParticipantCalls:
             said.participant, said.incarnation, said.round, said.ticket, said.number_samples, said.digest,
             said.size_bytes, metrics, history,
         )  # fmt: skip
-        timeout_s = _within(caller, said.timeout_s or VERDICT_S)
+        timeout_s = within(caller, said.timeout_s or VERDICT_S)
         token = caller.token(said.token)
-        verdict = await self._calls.end(caller.identity, token, said.run, _checked(offer), timeout_s)
+        verdict = await self._calls.end(caller.identity, token, said.run, checked(offer), timeout_s)
         return pb.EndTrainingRoundResponse(round=verdict.round, ticket=verdict.ticket, digest=verdict.digest)
 
     async def leave(self, caller: Caller, said: pb.LeaveRequest) -> pb.LeaveResponse:
         left = ParticipantLeft(said.participant, said.incarnation, said.reason)
         token = caller.token(said.token)
-        accepted = await self._calls.leave(caller.identity, token, said.run, _checked(left))
+        accepted = await self._calls.leave(caller.identity, token, said.run, checked(left))
         return pb.LeaveResponse(entry=accepted.entry)
-
-
-def _within(caller: Caller, wait_s: float) -> float:
-    """Not longer than the caller waits."""
-    left_s = caller.left_s()
-    return wait_s if left_s is None else min(wait_s, max(left_s - LEFT_S, LEFT_S))
 
 
 def _metric(metric: pb.Metric) -> float | list[float]:
     return list(metric.list.values) if metric.WhichOneof("value") == "list" else metric.scalar
-
-
-def _checked(message: Any) -> Any:
-    """As it would have come through the TCP door: within its ranges. Raises Refused naming the field."""
-    payload = encode(message)
-    try:
-        return msgspec.msgpack.decode(payload, type=type(message))
-    except msgspec.ValidationError as error:
-        raise Refused(malformed(error, "request", type(message), payload)) from None

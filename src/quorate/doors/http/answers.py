@@ -11,7 +11,7 @@ JSON: Final = b"application/json"
 
 
 class Answer:
-    """``private`` ones are kept by nobody on the way."""
+    """``private`` ones are kept by nobody on the way. An empty ``media``: there is no body."""
 
     __slots__ = ("body", "headers", "media", "private", "status", "tagged")
 

@@ -25,6 +25,7 @@ from quorate.doors.http.places import router
 from quorate.doors.http.routes import PAGES, ROUTES
 from quorate.doors.http.streams import Streams
 from quorate.doors.service import Service
+from quorate.hosts.relayed import Relayed
 from quorate.hosts.server import now_us
 
 LAST_WORDS_S: Final = 1.0
@@ -55,7 +56,9 @@ class HttpDoor:
         self.gate = Gate(service, settings, self.log)
         self.login = Login(service, self.gate)
         self.streams = Streams(service, self.gate, settings.max_streams)
-        house = House(service, calls, limits, self.gate, self.login, self.streams, metrics)
+        largest = min(settings.relay_blob_bytes, settings.relay_total_bytes)
+        relayed = Relayed(settings.relay_total_bytes)
+        house = House(service, calls, limits, self.gate, self.login, self.streams, metrics, relayed, largest)
         self.gate.app = router(house, (*ROUTES, OPENAPI, *PAGES))
         self._sockets: list[socket.socket] = []
         self._uvicorn: uvicorn.Server | None = None

@@ -40,6 +40,15 @@ _NO_STORE: Final = (b"cache-control", b"no-store")
 _NO_CACHE: Final = (b"cache-control", b"no-cache")
 _MAY_COME: Final = b"authorization, content-type, idempotency-key, last-event-id, if-none-match"
 """Headers that a foreign page which is let in may send."""
+_WAYS_OUT: Final = {
+    "object_too_large": "send less, or give the run a larger max_update_bytes when it is created",
+    "digest_mismatch": "send the bytes whose blake3 is the digest in the address",
+    "upload_offset": "go on where it stands: HEAD tells",
+    "object_missing": "upload it, or begin the upload at offset 0",
+    "objects_unreachable": "try again in a moment",
+    "objects_full": "ask whoever runs the server to make room in the object store",
+}
+"""What somebody who meets an error of the object store can do about it."""
 
 
 class Gate:
@@ -76,7 +85,8 @@ class Gate:
         except Refused as error:
             answer = _as_answer(Trouble(error.refusal))
         except QuorateError as error:
-            answer = _as_answer(Trouble(Refusal(error.code, str(error), "see the server's log")))
+            fix = _WAYS_OUT.get(error.code, "see the server's log")
+            answer = _as_answer(Trouble(Refusal(error.code, str(error), fix)))
         except Exception as error:
             answer = self._fault(asked, error)
         if answer is not None:
@@ -92,7 +102,8 @@ class Gate:
             if wanted is not None and matches(wanted, tag):
                 body, status = b"", 304
         if status not in (204, 304):
-            headers.append((b"content-type", answer.media))
+            if answer.media:
+                headers.append((b"content-type", answer.media))
             headers.append((b"content-length", b"%d" % len(body)))
         await send({"type": "http.response.start", "status": status, "headers": headers})
         await send({"type": "http.response.body", "body": body})

@@ -14,6 +14,7 @@ from quorate.doors.http.login import Login
 from quorate.doors.http.reading import Asked
 from quorate.doors.http.streams import Streams
 from quorate.doors.service import Service
+from quorate.hosts.relayed import Relayed
 
 
 class Metrics(Protocol):
@@ -29,6 +30,9 @@ class House(msgspec.Struct, frozen=True):
     login: Login
     streams: Streams
     metrics: Metrics | None
+    relayed: Relayed
+    relay_blob_bytes: int
+    """At most, of one that goes through the relay."""
 
     async def ask(self, asked: Asked, what: str, run: str = "", **arguments: Any) -> Any:
         """Raises Refused."""

@@ -55,7 +55,7 @@ def _nonce(asked: Asked, wish: shapes.Registration) -> bytes:
     key, told = asked.request_key(), wish.nonce
     if not told and (wish.key or not key):
         fix = "16 random bytes in hex, once per life" + ("; it is signed" if wish.key else ", or an Idempotency-Key")
-        raise Trouble(Refusal("malformed", "nonce is missing", f"send {fix}"), [Fault("nonce", "missing", fix)])
+        raise Trouble(Refusal("nonce_missing", "nonce is missing", f"send {fix}"), [Fault("nonce", "missing", fix)])
     meant = digest(encode(["quorate nonce", key, asked.params["run"], wish.member]))[:NONCE_BYTES]
     if told and key and told != meant.hex():
         why = f"nonce = {told}, while the Idempotency-Key {key!r} stands for {meant.hex()}"

@@ -9,10 +9,12 @@ from urllib.parse import quote
 import msgspec
 
 from quorate.core.codec import seconds
-from quorate.doors.http import shapes
+from quorate.core.errors import Refused
+from quorate.doors.http import cursors, shapes, shapes_witnessed
 from quorate.doors.http.answers import Answer, say
 from quorate.doors.http.house import House
-from quorate.doors.http.reading import Asked, from_cursor, to_cursor
+from quorate.doors.http.problems import trouble
+from quorate.doors.http.reading import Asked
 
 
 async def status(house: House, asked: Asked) -> Answer:
@@ -20,11 +22,11 @@ async def status(house: House, asked: Asked) -> Answer:
 
 
 async def runs(house: House, asked: Asked) -> Answer:
-    page: shapes.Page = asked.query
-    after = from_cursor(page.cursor, tuple[str])[0] if page.cursor else ""
-    all_of_them = [_timed(run) for run in await house.ask(asked, "runs") if run["run"] > after]
+    page: shapes.RunsPage = asked.query
+    after = cursors.name_of(page.cursor)
+    all_of_them = [_timed(run) for run in await house.ask(asked, "runs") if run["run"].encode() > after]
     shown = all_of_them[: page.limit]
-    more = to_cursor(shown[-1]["run"]) if len(all_of_them) > len(shown) else None
+    more = cursors.at_name(shown[-1]["run"]) if len(all_of_them) > len(shown) else None
     return say(shapes.Runs(msgspec.convert(shown, list[shapes.RunBrief]), more))
 
 
@@ -42,33 +44,49 @@ async def workers(house: House, asked: Asked) -> Answer:
         house.service.served(page.run)
     found = await house.ask(asked, "workers", page.run)
     found.sort(key=lambda worker: (worker["run"], worker["id"]))
-    if page.cursor:
-        after = from_cursor(page.cursor, tuple[str, str])
-        found = [worker for worker in found if (worker["run"], worker["id"]) > after]
+    after = cursors.pair_of(page.cursor)
+    found = [worker for worker in found if (worker["run"].encode(), worker["id"].encode()) > after]
     shown = found[: page.limit]
-    more = to_cursor(shown[-1]["run"], shown[-1]["id"]) if len(found) > len(shown) else None
+    more = cursors.at_pair(shown[-1]["run"], shown[-1]["id"]) if len(found) > len(shown) else None
     return say(shapes.Workers(msgspec.convert(shown, list[shapes.Worker]), more))
 
 
 async def journal(house: House, asked: Asked) -> Answer:
-    page: shapes.Page = asked.query
-    after = from_cursor(page.cursor, tuple[int])[0] if page.cursor else None
+    page: shapes.NumberedPage = asked.query
+    after = cursors.number_of(page.cursor)
     name = asked.params["run"]
     if after is None:
         newest = await house.ask(asked, "journal", name, after=2**53, limit=1)
         after = newest["first"] - 1
-    told = await house.ask(asked, "journal", name, after=after, limit=page.limit)
-    more = None if told["next"] is None else to_cursor(told["next"])
+    try:
+        told = await house.ask(asked, "journal", name, after=after, limit=page.limit)
+    except Refused as error:
+        if error.code != "entries_gone":
+            raise
+        raise trouble(
+            "entries_gone", error.refusal.why, "leave out the cursor: the first that is there comes"
+        ) from None
+    more = None if told["next"] is None else str(told["next"])
     entries = msgspec.convert(told["entries"], list[shapes.Entry])
     return say(shapes.Entries(entries, more, told["first"], told["last"]))
 
 
 async def history(house: House, asked: Asked) -> Answer:
-    page: shapes.Page = asked.query
-    after = from_cursor(page.cursor, tuple[int])[0] if page.cursor else -1
-    told = await house.ask(asked, "history", asked.params["run"], after=after, limit=page.limit)
-    more = None if told["next"] is None else to_cursor(told["next"])
+    page: shapes.NumberedPage = asked.query
+    after = cursors.number_of(page.cursor)
+    told = await house.ask(
+        asked, "history", asked.params["run"], after=-1 if after is None else after, limit=page.limit
+    )
+    more = None if told["next"] is None else str(told["next"])
     return say(shapes.History(msgspec.convert(told["rounds"], list[shapes.Round]), more, told["of"]))
+
+
+async def epochs(house: House, asked: Asked) -> Answer:
+    page: shapes.NumberedPage = asked.query
+    after = cursors.number_of(page.cursor)
+    told = await house.ask(asked, "epochs", asked.params["run"], after=-1 if after is None else after, limit=page.limit)
+    more = None if told["next"] is None else str(told["next"])
+    return say(shapes_witnessed.Epochs(msgspec.convert(told["epochs"], list[shapes_witnessed.Epoch]), more, told["of"]))
 
 
 async def series(house: House, asked: Asked) -> Answer:
@@ -77,6 +95,8 @@ async def series(house: House, asked: Asked) -> Answer:
         told = await house.ask(asked, "series-names", name)
         return say(msgspec.convert({**told, "buckets": [], "now_s": time.time()}, shapes.SeriesShown))
     arguments = {key: value for key, value in msgspec.structs.asdict(wish).items() if value is not None}
+    if wish.since_s is not None:
+        arguments["until_s"] = max(time.time(), wish.since_s)  # nothing is there yet, and that is the answer
     told = await house.ask(asked, "series", name, **arguments)
     buckets = [{**bucket, "mean": bucket["total"] / bucket["count"]} for bucket in told["buckets"]]
     named = {"name": told["name"], "subject": told["subject"]}

@@ -20,7 +20,7 @@ class Place:
         self._house = house
         self._by_method = {route.method: route for route in routes}
         if "GET" in self._by_method:
-            self._by_method["HEAD"] = self._by_method["GET"]
+            self._by_method.setdefault("HEAD", self._by_method["GET"])
         self._allow = ", ".join(sorted({*self._by_method, "OPTIONS"}))
 
     async def __call__(self, scope: Scope, _receive: Receive, send: Send) -> None:

@@ -35,6 +35,8 @@ OWN: Final[dict[str, Own]] = {
     "wrong_host": Own(421, "the request names a host that this server does not go by"),
     "foreign_origin": Own(403, "a page of another server must not change anything here"),
     "no_such_range": Own(416, "the object ends before this range"),
+    "nonce_missing": Own(422, "a registration has neither a nonce nor an Idempotency-Key that stands for one"),
+    "too_many_runs": Own(409, "one stream cannot tell of so many runs"),
     "too_slow": Own(408, "the request did not come in time"),
     "url_too_long": Own(414, "the address is too long"),
     "headers_too_large": Own(431, "the headers are too large"),

@@ -5,8 +5,7 @@ What is wrong is told with every field that is wrong, so that nobody has to mend
 
 from __future__ import annotations
 
-import binascii
-from base64 import urlsafe_b64decode, urlsafe_b64encode
+import re
 from collections.abc import Iterator
 from typing import Any, Final, TypeVar
 from urllib.parse import parse_qsl, unquote
@@ -17,6 +16,7 @@ from starlette.types import Receive, Scope
 from quorate.core.errors import Refusal
 from quorate.core.wanted import wanted
 from quorate.doors.auth import NOBODY, Identity
+from quorate.doors.http import cursors
 from quorate.doors.http.line import Line
 from quorate.doors.http.problems import Fault, Trouble, trouble
 from quorate.doors.http.shapes import VARIANTS
@@ -24,9 +24,12 @@ from quorate.doors.http.shapes import VARIANTS
 T = TypeVar("T")
 MAX_SHOWN: Final = 120
 """Characters of a wrong value that are repeated."""
-MAX_KEY: Final = 128
+KEY: Final = re.compile("[!-~]{1,128}")
+"""An Idempotency-Key."""
 MAX_WHOLE: Final = 2.0**53
 _AS_DESCRIBED: Final = "see /api/docs for what it takes"
+_IN_OTHER_WORDS: Final = {"cursor": cursors.FIX}
+"""Where the form of a field tells nobody what to send."""
 
 
 class Asked:
@@ -46,7 +49,7 @@ class Asked:
         self.body: Any = None
 
     def header(self, name: bytes) -> str:
-        return self.headers.get(name, b"").decode("latin-1").strip()
+        return self.headers.get(name, b"").decode("latin-1").strip(" \t")
 
     def once(self, name: bytes) -> str:
         """The header, which must not come twice: two readers could take different ones for true."""
@@ -73,16 +76,16 @@ class Asked:
     def request_key(self) -> str:
         """The Idempotency-Key: the same wish again gets the answer that was given."""
         key = self.once(b"idempotency-key")
-        if b"idempotency-key" in self.headers and not (0 < len(key) <= MAX_KEY and key.isascii() and key.isprintable()):
+        if b"idempotency-key" in self.headers and not KEY.fullmatch(key):
             why = f"Idempotency-Key = {key[:MAX_SHOWN]!r}"
-            raise trouble("malformed", why, f"1 to {MAX_KEY} printable ASCII characters, or leave it out")
+            raise trouble("malformed", why, "1 to 128 printable ASCII characters and no spaces, or leave it out")
         return key
 
 
 def read_query(text: bytes, shape: type[T]) -> T:
     """The parameters of an address. Each at most once, and none that nobody knows."""
     if not text:
-        return msgspec.convert({}, shape)
+        return convert({}, shape, "parameter", strict=False)
     try:
         pairs = parse_qsl(text.decode("ascii"), keep_blank_values=True, strict_parsing=True, errors="strict")
     except (ValueError, UnicodeDecodeError):
@@ -182,7 +185,8 @@ def _faults(plain: Any, shape: Any, strict: bool, within: str = "") -> Iterator[
             if deeper:
                 yield from _faults(plain[name], field.type, strict, f"{within}{name}.")
             else:
-                yield Fault(within + name, _shown(plain[name]), _in_words(field.type, error))
+                fix = _IN_OTHER_WORDS.get(name) or _in_words(field.type, error)
+                yield Fault(within + name, _shown(plain[name]), fix)
 
 
 def _in_words(kind: Any, error: msgspec.ValidationError) -> str:
@@ -194,23 +198,3 @@ def _in_words(kind: Any, error: msgspec.ValidationError) -> str:
 def _shown(value: Any) -> str:
     text = msgspec.json.encode(value).decode()
     return text if len(text) <= MAX_SHOWN else text[: MAX_SHOWN - 1] + "…"
-
-
-# -- cursors -------------------------------------------------------------------------------------------------------
-
-
-def to_cursor(*place: Any) -> str:
-    """Where a page ends, for the server alone: what is in it may change."""
-    return urlsafe_b64encode(msgspec.msgpack.encode(place)).rstrip(b"=").decode()
-
-
-def from_cursor(cursor: str, shape: Any) -> Any:
-    try:
-        packed = urlsafe_b64decode(cursor + "=" * (-len(cursor) % 4))
-        place = msgspec.msgpack.decode(packed, type=shape)
-        if to_cursor(*place) == cursor:
-            return place
-    except (binascii.Error, ValueError, msgspec.DecodeError, RecursionError):
-        pass
-    fault = Fault("cursor", cursor[:MAX_SHOWN], "send the next of the page before, or none to begin")
-    raise Trouble(Refusal("malformed", f"cursor = {fault.value}", fault.fix), [fault])

@@ -15,7 +15,9 @@ from quorate.core.cluster.events import Arguments, BarrierName, Command, Metrics
 from quorate.core.journal import RunName
 from quorate.core.kinds import KINDS
 from quorate.core.members import Counter, MemberId
+from quorate.doors.http.cursors import Named, Numbered, Paired
 from quorate.doors.http.shapes_rounds import History, OpenRound, Participant, Round
+from quorate.doors.http.shapes_witnessed import Account, Checkpoint, Epoch, Member, OpenWitnessedRound, SealedRound
 
 # -- answers -------------------------------------------------------------------------------------------------------
 
@@ -117,6 +119,11 @@ class RunBrief(msgspec.Struct, frozen=True):
     """Of a federated run: the round that is open or comes next; -1 while the initial weights are wanted."""
     rounds: int | None = None
     participants: int = 0
+    epoch: int | None = None
+    """Of a witnessed run, as all that follows: the epoch that is under way or comes next."""
+    step: int | None = None
+    """Rounds applied since it began."""
+    members: int = 0
 
 
 class RunShown(msgspec.Struct, frozen=True):
@@ -150,6 +157,23 @@ class RunShown(msgspec.Struct, frozen=True):
     participants: list[Participant] = []
     history: list[Round] = []
     """The newest rounds that are over; all of them under /history."""
+    epoch: int | None = None
+    """Of a witnessed run, as all that follows. Its round is ``round`` above."""
+    step: int | None = None
+    total_steps: int | None = None
+    left_s: float | None = None
+    """Until the phase ends by itself; null if it does not."""
+    min_clients: int | None = None
+    quorum: int | None = None
+    """Of the round that is open: so many of its witnesses have to hold a result."""
+    current: OpenWitnessedRound | None = None
+    account: Account | None = None
+    checkpoint: Checkpoint | None = None
+    members: list[Member] = []
+    sealed: list[SealedRound] = []
+    """The newest rounds that were sealed, oldest first."""
+    epochs: list[Epoch] = []
+    """The newest epochs that are over; more of them under /epochs."""
 
 
 class Runs(msgspec.Struct, frozen=True):
@@ -231,7 +255,7 @@ class Registered(msgspec.Struct, frozen=True):
     entry: int
     result: dict[str, Any]
     """What the run assigned: rank, seat, fence, heartbeat_interval_s, heartbeat_timeout_s."""
-    barriers: dict[str, tuple[int, int]]
+    barriers: dict[str, Annotated[list[int], Meta(min_length=2, max_length=2)]]
     """Of each barrier the newest settled generation and step: where a newcomer begins."""
 
 
@@ -304,6 +328,7 @@ def _wish(kind: str, config: type[msgspec.Struct]) -> type[msgspec.Struct]:
 
 ClusterConfig: Any = _wish("cluster", KINDS.newest("cluster").config)
 FederatedConfig: Any = _wish("federated", KINDS.newest("federated").config)
+WitnessedConfig: Any = _wish("witnessed", KINDS.newest("witnessed").config)
 
 
 class Creation(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -320,7 +345,16 @@ class FederatedCreation(msgspec.Struct, frozen=True, forbid_unknown_fields=True)
     label: Reason = ""
 
 
-VARIANTS: dict[type, dict[str, type[msgspec.Struct]]] = {Creation: {"federated": FederatedCreation}}
+class WitnessedCreation(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    run: RunName
+    kind: Literal["witnessed"]
+    config: WitnessedConfig = msgspec.field(default_factory=WitnessedConfig)
+    label: Reason = ""
+
+
+VARIANTS: dict[type, dict[str, type[msgspec.Struct]]] = {
+    Creation: {"federated": FederatedCreation, "witnessed": WitnessedCreation}
+}
 """Other shapes that a body may have instead, by its ``kind``: each kind has its own settings."""
 
 
@@ -405,13 +439,12 @@ class Arrival(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 # -- parameters ----------------------------------------------------------------------------------------------------
 
-Cursor = Annotated[str, Meta(max_length=512)]
 Limit = Annotated[int, Meta(ge=1, le=1000)]
 
 
-class Page(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class RunsPage(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     limit: Limit = 100
-    cursor: Cursor = ""
+    cursor: Named = ""
     """What the page before gave as ``next``."""
 
 
@@ -419,12 +452,21 @@ class WorkersPage(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     run: Annotated[str, Meta(max_length=128)] = ""
     """Empty: of every run."""
     limit: Limit = 100
-    cursor: Cursor = ""
+    cursor: Paired = ""
+
+
+class NumberedPage(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Of entries, and of rounds."""
+
+    limit: Limit = 100
+    cursor: Numbered = ""
 
 
 class Since(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     after: Counter | None = None
     """The number of the last entry that is known; without it and without Last-Event-ID only what is new is sent."""
+    follow: bool = True
+    """Go on with what comes. Otherwise the stream ends with what is there."""
 
 
 class Which(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -432,6 +474,7 @@ class Which(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A run, or a beginning with a star as in bert-*; empty for all."""
     history: bool = False
     """From the first entry on, and not only what is new."""
+    follow: bool = True
 
 
 class Selection(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

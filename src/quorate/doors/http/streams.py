@@ -6,12 +6,13 @@ journal, so that a restart in between changes nothing.
 
 Events are ``position`` (once: where the stream begins), ``entry``, ``gap`` (retention has deleted what would come),
 ``reset`` (the id is from another journal) and ``bye`` (the server ends the stream, and says why). Comments come in
-between, so that both sides notice when the other is gone.
+between, so that both sides notice when the other is gone. With ``follow=false`` a stream ends with what is there.
 """
 
 from __future__ import annotations
 
 import asyncio
+import re
 import time
 from collections.abc import Callable
 from typing import Any, Final
@@ -21,11 +22,13 @@ from starlette.types import Send
 
 from quorate.core.errors import Refusal
 from quorate.doors.auth import Action, Identity
+from quorate.doors.http import shapes_events
 from quorate.doors.http.answers import Answer
 from quorate.doors.http.feed import Feed, Feeds, Gap
 from quorate.doors.http.gate import Gate
 from quorate.doors.http.problems import Trouble, encode, trouble
 from quorate.doors.http.reading import Asked
+from quorate.doors.http.shapes_events import Bye, Position, Reset
 from quorate.doors.service import Service
 
 MEDIA: Final = b"text/event-stream"
@@ -35,6 +38,11 @@ BEAT_S: Final = 15.0
 MAX_RUNS: Final = 256
 """In one stream: each event's id names the place in all of them."""
 MAX_SEND_BYTES: Final = 256 * 1024
+ID: Final = "[0-9]{1,16}"
+IDS: Final = f"-|[A-Za-z0-9%._~-]+:{ID}(,[A-Za-z0-9%._~-]+:{ID})*"
+"""Of a stream of several runs: each run's name as in an address, and its place."""
+_ONE: Final = re.compile(ID)
+_MANY: Final = re.compile(IDS)
 _BEAT: Final = b": still here\n\n"
 
 
@@ -56,7 +64,7 @@ class Streams:
         self._service.served(run)
         feed = self.feeds.feed(run)
         seen = asked.header(b"last-event-id")
-        if seen and not (seen.isascii() and seen.isdecimal() and len(seen) < 17):
+        if seen and not _ONE.fullmatch(seen):
             raise trouble("malformed", f"Last-Event-ID = {seen[:120]!r}", "the id of an event of this stream")
         after = int(seen) if seen else asked.query.after
         reader = _Reader(self, asked, send, lambda: [feed], lambda: self.feeds.bell(run).wait(), False)
@@ -80,7 +88,7 @@ class Streams:
         feeds = covered()
         if len(feeds) > MAX_RUNS:
             why = f"{len(feeds)} runs in one stream; at most {MAX_RUNS} fit into the id of an event"
-            raise trouble("malformed", why, "choose with ?run=NAME or ?run=BEGINNING*")
+            raise trouble("too_many_runs", why, "choose with ?run=NAME or ?run=BEGINNING*")
         reader = _Reader(self, asked, send, covered, self.feeds.all.wait, True)
         fresh = not seen and not asked.query.history
         reader.places = {feed.run: feed.head if fresh else places.get(feed.run, 0) for feed in feeds}
@@ -148,6 +156,8 @@ class _Reader:
         self._wait = wait
         self._several = several
         self.places: dict[str, int] = {}
+        self._ends: dict[str, int] | None = None
+        """Where a stream that is not to follow ends, in each run."""
         self._said_s = time.monotonic()
         self._checked_s = self._said_s
 
@@ -159,17 +169,21 @@ class _Reader:
         if asked.method == "HEAD":
             await self._send({"type": "http.response.body", "body": b""})
             return
-        await self._say(b"retry: %d\n" % RETRY_MS + self._event("position", {"entries": dict(self.places)}))
+        await self._say(b"retry: %d\n" % RETRY_MS + self._event("position", Position(dict(self.places))))
         await self._begin()
+        if not asked.query.follow:
+            self._ends = {feed.run: await feed.last() for feed in self._feeds()}
         while not line.lost():
             waiting = self._wait()
             line.on_lost[:] = [lambda waiting=waiting: waiting.done() or waiting.set_result(None)]  # type: ignore[misc]
             more = await self._catch_up()
             refusal = self._streams.closing or self._expired()
             if refusal is not None:
-                told = {"code": refusal.code, "why": refusal.why, "fix": refusal.fix}
-                await self._send({"type": "http.response.body", "body": self._event("bye", told)})
+                told = self._event("bye", Bye(refusal.code, refusal.why, refusal.fix))
+                await self._send({"type": "http.response.body", "body": told})
                 return
+            if self._done():
+                break
             if not more:
                 if time.monotonic() - self._said_s >= BEAT_S * 0.9:
                     await self._say(_BEAT)
@@ -182,7 +196,10 @@ class _Reader:
             place = self.places.get(feed.run, 0)
             if place > feed.head and place > (last := await feed.last()):
                 self.places[feed.run] = last
-                await self._say(self._event("reset", {"run": feed.run, "yours": place, "last": last}))
+                await self._say(self._event("reset", Reset(feed.run, place, last)))
+
+    def _done(self) -> bool:
+        return self._ends is not None and all(self.places.get(run, 0) >= end for run, end in self._ends.items())
 
     async def _catch_up(self) -> bool:
         """Send what is new, not too much at once; whether there was anything."""
@@ -206,8 +223,7 @@ class _Reader:
             made = await feed.after(place)
         except Gap as gap:
             self.places[feed.run] = gap.first - 1
-            told = {"run": feed.run, "from": place + 1, "to": gap.first - 1, "first": gap.first}
-            return [self._event("gap", told)]
+            return [self._event("gap", shapes_events.Gap(feed.run, place + 1, gap.first - 1, gap.first))]
         parts = []
         for rendered in made:
             self.places[feed.run] = rendered.n
@@ -241,12 +257,7 @@ def _as_id(places: dict[str, int]) -> bytes:
 
 def _places(seen: str) -> dict[str, int]:
     """The places that an id of this stream names."""
-    if seen == "-":
-        return {}
-    places = {}
-    for part in seen.split(","):
-        run, _, n = part.rpartition(":")
-        if not run or not (n.isascii() and n.isdecimal() and len(n) < 17):
-            raise trouble("malformed", f"Last-Event-ID = {seen[:120]!r}", "the id of an event of this stream")
-        places[unquote(run)] = int(n)
-    return places
+    if not _MANY.fullmatch(seen):
+        raise trouble("malformed", f"Last-Event-ID = {seen[:120]!r}", "the id of an event of this stream")
+    parts = [part.rpartition(":") for part in seen.split(",") if part != "-"]
+    return {unquote(run): int(n) for run, _, n in parts}

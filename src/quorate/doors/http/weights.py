@@ -19,12 +19,13 @@ from typing import Any, Final, TypeVar
 from blake3 import blake3
 from starlette.types import Send
 
-from quorate.core.errors import ObjectMissing, ObjectTooLarge, Refusal, Refused
+from quorate.core.errors import DigestMismatch, ObjectMissing, ObjectTooLarge, Refusal, Refused
 from quorate.doors.auth import Action
 from quorate.doors.http.answers import Answer, matches
 from quorate.doors.http.house import House
 from quorate.doors.http.problems import Trouble, trouble
 from quorate.doors.http.reading import Asked
+from quorate.doors.orders import kind_of
 from quorate.doors.questions_federated import federated
 from quorate.hosts.keys import GLOBAL, Keys, prefix_of
 from quorate.hosts.server import now_us
@@ -40,7 +41,10 @@ MAX_AT_ONCE: Final = 64
 """Transfers; the next wait for their turn."""
 _DIGEST: Final = re.compile(r"[0-9a-f]{64}")
 _RANGE: Final = re.compile(r"bytes=(\d{0,18})-(\d{0,18})")
-_NUMBER: Final = re.compile(r"\d{1,18}")
+_NUMBER: Final = re.compile(r"[0-9]{1,18}")
+MAX_ROUND: Final = 2**31
+MAX_BYTES: Final = 2**40
+"""No weights are larger, whatever a run allows."""
 
 _turns: Final = asyncio.Semaphore(MAX_AT_ONCE)
 
@@ -49,39 +53,39 @@ _turns: Final = asyncio.Semaphore(MAX_AT_ONCE)
 
 
 async def get(house: House, asked: Asked, send: Send) -> None:
-    run, digest = asked.params["run"], _digest(asked)
+    run, digest = asked.params["run"], digest_asked(asked)
     keys, _ = _place(house, asked, run, Action.LOOK)
     key = keys.blob(digest)
     tag = b'"%b"' % digest.encode()
     if matches(asked.headers.get(b"if-none-match", b""), tag):
         asked.scope["quorate.answer"] = Answer(b"", 304, headers=((b"etag", tag),), tagged=False)
         return
-    size_bytes = await _do(house, lambda objects: objects.head(key))
+    size_bytes = await do(house, lambda objects: objects.head(key))
     if size_bytes is None:
-        there = await _do(house, lambda objects: objects.offset(_upload(asked, run, digest)))
+        there = await do(house, lambda objects: objects.offset(_upload(asked, run, digest)))
         if there is not None and asked.method == "HEAD":
-            headers = ((b"upload-offset", b"%d" % there),)
-            asked.scope["quorate.answer"] = Answer(b"", 204, headers=headers, tagged=False)
+            asked.scope["quorate.answer"] = empty(204, offset=there)
             return
         raise trouble("object_missing", f"there are no weights {digest} in run {run}", "upload them, or look again")
-    await _send(house, asked, send, key, size_bytes, tag)
+    await send_object(house, asked, send, key, size_bytes, tag)
 
 
 async def get_named(house: House, asked: Asked, send: Send) -> None:
     """The global weights of a round, or what a participant sent back in it."""
     run, number, name = asked.params["run"], asked.params["round"], asked.params["participant"]
     keys, _ = _place(house, asked, run, Action.LOOK)
-    if not _NUMBER.fullmatch(number) or not name or len(name) > 64:
-        raise trouble("malformed", f"round = {number[:40]}, participant = {name[:80]}", "a number, and global or an id")
+    if not _NUMBER.fullmatch(number) or int(number) > MAX_ROUND or not name or len(name) > 64:
+        why = f"round = {number[:40]}, participant = {name[:80]}"
+        raise trouble("malformed", why, f"a number from 0 to {MAX_ROUND}, and global or an id of 1 to 64 characters")
     key = keys.model(int(number)) if name == GLOBAL else keys.update(int(number), name)
-    size_bytes = await _do(house, lambda objects: objects.head(key))
+    size_bytes = await do(house, lambda objects: objects.head(key))
     if size_bytes is None:
         why = f"there is nothing of {name} in round {number} of run {run}"
         raise trouble("object_missing", why, "see /api/runs/{run}/history for what there is")
-    await _send(house, asked, send, key, size_bytes, b"")
+    await send_object(house, asked, send, key, size_bytes, b"")
 
 
-async def _send(house: House, asked: Asked, send: Send, key: str, size_bytes: int, tag: bytes) -> None:
+async def send_object(house: House, asked: Asked, send: Send, key: str, size_bytes: int, tag: bytes) -> None:
     first, last = _range(asked, size_bytes, tag)
     partly = (first, last) != (0, size_bytes - 1) and size_bytes > 0
     headers = house.gate.headers(Answer(b"", media=MEDIA), asked.scope["quorate.origin"])
@@ -92,7 +96,7 @@ async def _send(house: House, asked: Asked, send: Send, key: str, size_bytes: in
     if partly:
         headers.append((b"content-range", b"bytes %d-%d/%d" % (first, last, size_bytes)))
     async with _turns:
-        pieces = None if asked.method == "HEAD" else await _do(house, lambda objects: objects.chunks(key, first))
+        pieces = None if asked.method == "HEAD" else await do(house, lambda objects: objects.chunks(key, first))
         await send({"type": "http.response.start", "status": 206 if partly else 200, "headers": headers})
         try:
             if pieces is not None:
@@ -107,7 +111,7 @@ async def _send(house: House, asked: Asked, send: Send, key: str, size_bytes: in
 async def _pour(house: House, asked: Asked, send: Send, pieces: Iterator[bytes], left: int) -> None:
     try:
         while left > 0 and not asked.line.lost():
-            piece = await _do(house, lambda _objects: next(pieces, b""))
+            piece = await do(house, lambda _objects: next(pieces, b""))
             if not piece:
                 raise ObjectMissing("the rest of it")
             piece = piece[:left]
@@ -117,7 +121,7 @@ async def _pour(house: House, asked: Asked, send: Send, pieces: Iterator[bytes],
                 await send(more)
     finally:
         if (close := getattr(pieces, "close", None)) is not None:
-            await _do(house, lambda _objects: close())
+            await do(house, lambda _objects: close())
 
 
 def _range(asked: Asked, size_bytes: int, tag: bytes) -> tuple[int, int]:
@@ -144,29 +148,48 @@ def _range(asked: Asked, size_bytes: int, tag: bytes) -> tuple[int, int]:
 
 async def put(house: House, asked: Asked) -> Answer:
     """All of it in one request."""
-    run, digest = asked.params["run"], _digest(asked)
+    run, digest = asked.params["run"], digest_asked(asked)
     keys, max_bytes = _place(house, asked, run, Action.JOIN)
-    key, name = keys.blob(digest), f"put-{secrets.token_hex(16)}"
+    made, _ = await put_object(house, asked, keys.blob(digest), digest, max_bytes)
+    return empty(201 if made else 200, etag=digest)
+
+
+async def put_object(house: House, asked: Asked, key: str, digest: str, max_bytes: int) -> tuple[bool, int]:
+    """The body becomes the object, unless there is one. -> whether it did, and how many bytes came."""
+    name = f"put-{secrets.token_hex(16)}"
     _check_length(asked, key, 0, max_bytes)
     async with _turns:
-        if await _do(house, lambda objects: objects.head(key)) is not None:
-            async for _ in _body(asked, key, 0, max_bytes):
-                pass
-            return Answer(b"", 200, tagged=False)
-        await _do(house, lambda objects: objects.begin(name))
+        if await do(house, lambda objects: objects.head(key)) is not None:
+            return False, await _look_at(house, asked, key, digest, max_bytes)
+        await do(house, lambda objects: objects.begin(name))
         try:
-            await _take(house, asked, name, key, 0, max_bytes)
-            made = await _do(house, lambda objects: objects.finish(name, key, digest))
+            size_bytes = await _take(house, asked, name, key, 0, max_bytes)
+            made = await do(house, lambda objects: objects.finish(name, key, digest))
         except BaseException:
             with suppress(Exception):
-                await _do(house, lambda objects: objects.abandon(name))
+                await do(house, lambda objects: objects.abandon(name))
             raise
-    return Answer(b"", 201 if made else 200, headers=_located(digest), tagged=False)
+    return made, size_bytes
+
+
+async def _look_at(house: House, asked: Asked, key: str, digest: str, max_bytes: int) -> int:
+    """The body of what is there already: nothing is kept, but whoever sends something else is told so."""
+    hasher, size_bytes = blake3(), 0
+    async for piece in _body(asked, key, 0, max_bytes):
+        size_bytes += len(piece)
+        await do(house, partial(_hash, hasher=hasher, piece=piece))
+    if hasher.hexdigest() != digest:
+        raise DigestMismatch(key, digest, hasher.hexdigest())
+    return size_bytes
+
+
+def _hash(_objects: Objects, hasher: blake3, piece: bytes) -> None:
+    hasher.update(piece)
 
 
 async def patch(house: House, asked: Asked) -> Answer:
     """A part of it: from Upload-Offset on. Complete when it is as long as Upload-Length says."""
-    run, digest = asked.params["run"], _digest(asked)
+    run, digest = asked.params["run"], digest_asked(asked)
     keys, max_bytes = _place(house, asked, run, Action.JOIN)
     key, name = keys.blob(digest), _upload(asked, run, digest)
     offset, length = _whole(asked, b"upload-offset"), _whole(asked, b"upload-length")
@@ -174,19 +197,26 @@ async def patch(house: House, asked: Asked) -> Answer:
         raise ObjectTooLarge(key, length, max_bytes)
     _check_length(asked, key, offset, min(max_bytes, length))
     async with _turns:
-        if offset == 0:
-            await _do(house, lambda objects: objects.begin(name))
+        await _check_offset(house, name, offset)
         there = await _take(house, asked, name, key, offset, min(max_bytes, length))
         if there < length:
-            return Answer(b"", 204, headers=((b"upload-offset", b"%d" % there),), tagged=False)
-        made = await _do(house, lambda objects: objects.finish(name, key, digest))
-    return Answer(b"", 201 if made else 200, headers=_located(digest), tagged=False)
+            return empty(204, offset=there)
+        made = await do(house, lambda objects: objects.finish(name, key, digest))
+    return empty(201 if made else 200, etag=digest)
+
+
+async def _check_offset(house: House, name: str, offset: int) -> None:
+    """Before anything is read: also a part without any bytes has to be one of an upload that there is."""
+    there = await do(house, lambda objects: objects.offset(name) if offset else objects.begin(name))
+    if there != offset:
+        why = f"Upload-Offset = {offset}, while {there or 0} bytes are there"
+        raise trouble("upload_offset", why, "go on where it stands", (b"upload-offset", b"%d" % (there or 0)))
 
 
 async def _take(house: House, asked: Asked, name: str, key: str, offset: int, max_bytes: int) -> int:
     """The body, added to the upload as it comes. Returns where the upload stands then."""
     async for piece in _body(asked, key, offset, max_bytes):
-        offset = await _do(house, partial(_append, name=name, offset=offset, piece=piece))
+        offset = await do(house, partial(_append, name=name, offset=offset, piece=piece))
     return offset
 
 
@@ -232,16 +262,17 @@ def _check_length(asked: Asked, key: str, offset: int, max_bytes: int) -> None:
 
 def _whole(asked: Asked, name: bytes) -> int:
     text = asked.once(name)
-    if not _NUMBER.fullmatch(text):
+    if not _NUMBER.fullmatch(text) or int(text) > MAX_BYTES:
         why = f"the header {name.decode()} = {text[:40]!r}"
-        raise trouble("malformed", why, "a whole number of bytes; both Upload-Offset and Upload-Length are needed")
+        fix = f"a whole number of bytes from 0 to {MAX_BYTES}; both Upload-Offset and Upload-Length are needed"
+        raise trouble("malformed", why, fix)
     return int(text)
 
 
 # -- both ------------------------------------------------------------------------------------------------------------
 
 
-def _digest(asked: Asked) -> str:
+def digest_asked(asked: Asked) -> str:
     digest = asked.params["digest"]
     if not _DIGEST.fullmatch(digest):
         raise trouble("malformed", f"digest = {digest[:80]}", "64 lower hex digits, the blake3 of the whole file")
@@ -254,8 +285,10 @@ def _place(house: House, asked: Asked, run: str, action: Action) -> tuple[Keys, 
     refusal = identity.check(action, run)
     if refusal is not None and (action is not Action.JOIN or identity.check(Action.OPERATE, run) is not None):
         raise Trouble(refusal)
-    config = federated(house.service.served(run)).task.config
-    return Keys(prefix_of(run)), config.max_update_bytes
+    served = house.service.served(run)
+    if kind_of(served, "federated", "witnessed") == "witnessed":
+        return Keys(prefix_of(run)), MAX_BYTES
+    return Keys(prefix_of(run)), federated(served).task.config.max_update_bytes
 
 
 def _upload(asked: Asked, run: str, digest: str) -> str:
@@ -264,11 +297,14 @@ def _upload(asked: Asked, run: str, digest: str) -> str:
     return f"part-{digest[:32]}-{mine[:32]}"
 
 
-def _located(digest: str) -> tuple[tuple[bytes, bytes], ...]:
-    return ((b"etag", b'"%b"' % digest.encode()),)
+def empty(status: int, etag: str = "", offset: int | None = None) -> Answer:
+    headers = [(b"etag", b'"%b"' % etag.encode())] if etag else []
+    if offset is not None:
+        headers.append((b"upload-offset", b"%d" % offset))
+    return Answer(b"", status, media=b"", headers=tuple(headers), tagged=False)
 
 
-async def _do(house: House, work: Callable[[Objects], T]) -> T:
+async def do(house: House, work: Callable[[Objects], T]) -> T:
     shelf = house.service.shelf
     if shelf is None:
         raise Refused(Refusal("not_serving", "this server keeps no weights", "ask the one that does"))

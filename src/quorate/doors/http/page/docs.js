@@ -21,7 +21,9 @@ function kindOf(doc, schema) {
   if (named) return named;
   if (!schema) return "";
   if (schema.enum) return schema.enum.map((value) => JSON.stringify(value)).join(" | ");
-  if (schema.anyOf) return schema.anyOf.map((part) => kindOf(doc, part)).join(" | ");
+  const choices = schema.anyOf || schema.oneOf;
+  if (choices) return choices.map((part) => kindOf(doc, part)).join(" | ");
+  if (schema.properties && schema.properties.event) return `event ${schema.properties.event.const}`;
   if (schema.type === "array") return `list of ${kindOf(doc, schema.items) || "anything"}`;
   if (schema.type === "object") return "table";
   return schema.type || "anything";
@@ -114,7 +116,7 @@ function listen(address, out, box) {
 }
 
 function responses(doc, operation) {
-  const rows = Object.entries(operation.responses).filter(([status]) => status !== "default").map(([status, said]) => {
+  const rows = Object.entries(operation.responses).map(([status, said]) => {
     const content = Object.values(said.content || {})[0];
     const what = status < 400 ? kindOf(doc, content && content.schema) : "";
     return make("tr", {}, make("td", { class: status < 400 ? "status" : "status bad" }, status),
