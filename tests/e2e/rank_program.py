@@ -14,7 +14,7 @@ from typing import Any
 from tests.e2e.ranks_scripts import RUN, say
 
 import quorate
-from quorate.core import peer as ops
+from quorate.core import asks as ops
 from quorate.ports.keyvalue import KeyValue
 from quorate.stores.keyvalue import session
 from quorate.stores.keyvalue.steps import Step, changes, perform
@@ -75,27 +75,28 @@ def dies(store: str, rank: int, **settings: Any) -> None:
         hooks = Hooks(ranks)
         appointed = False
         for it in ranks.iterations():
-            before = it.before
             say("it", {"attempt": it.attempt, "number": it.number, "members": it.members, "joined": it.joined,
-                       "at_s": time.monotonic(), "before": None if before is None else decision(before)})  # fmt: skip
+                       "at_s": time.monotonic(), "before": decision(it.before)})  # fmt: skip
             wanted = told()
             if wanted is not None:
                 hooks.plan, hooks.side = wanted
                 appointed = True
             it.once("id", lambda: str(rank).encode())
+            say("read", decision(it.before))
             time.sleep(LATE_S if appointed else PACE_S)
             hooks.done, hooks.voting = [], it.attempt
             committed = it.vote()
             hooks.voting = 0
             say("voted", [it.attempt, it.number, committed])
-            decider = ranks.crew.log[-1].decider if ranks.crew.log else ""
-            if appointed and decider == str(rank):
+            if appointed and "Append" in hooks.done:
                 say("proposed", hooks.done)
 
 
-def decision(record: Any) -> list[Any]:
-    """Everything that a record says and that a rank acts on."""
-    return [record.attempt, record.number, record.outcome, record.decider, record.members, record.against, record.gone]
+def decision(record: Any) -> list[Any] | None:
+    """Everything that a record says and that a rank acts on; who decided as the last, which is not known at first."""
+    if record is None:
+        return None
+    return [record.attempt, record.number, record.outcome, record.members, record.against, record.gone, record.decider]
 
 
 def clocked(store: str, rank: int, offset_s: int = 0, **settings: Any) -> None:
@@ -109,9 +110,8 @@ def clocked(store: str, rank: int, offset_s: int = 0, **settings: Any) -> None:
     with quorate.ranks(store, RUN, rank, **settings) as ranks:
         say("clocks", [time.monotonic(), time.time()])
         for it in ranks.iterations():
-            before = it.before
             say("it", {"attempt": it.attempt, "number": it.number, "members": it.members, "joined": it.joined,
-                       "before": None if before is None else decision(before)})  # fmt: skip
+                       "before": decision(it.before)})  # fmt: skip
             time.sleep(PACE_S)
             say("voted", [it.attempt, it.number, it.vote()])
 

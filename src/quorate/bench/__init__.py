@@ -15,6 +15,7 @@ from quorate.bench.participants import bench_participants
 from quorate.bench.ranks import bench_ranks
 from quorate.bench.rounds import bench_rounds
 from quorate.bench.sim import bench_sim
+from quorate.bench.witnessed import bench_witnessed
 from quorate.report import Report
 
 BENCHES: dict[str, Callable[[], Report]] = {
@@ -30,6 +31,7 @@ BENCHES: dict[str, Callable[[], Report]] = {
     "aggregate": bench_aggregate,
     "rounds": bench_rounds,
     "participants": bench_participants,
+    "witnessed": bench_witnessed,
 }
 
 __all__ = ["BENCHES"]

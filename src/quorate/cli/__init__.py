@@ -20,8 +20,8 @@ from quorate.core.errors import CATALOG, QuorateError, Refused
 from quorate.version import __version__
 
 VERBS: Final = (
-    "serve", "status", "explain", "top", "run", "ranks", "federate", "participate", "federated", "demo", "bench", "sim",
-    "journal", "config", "token", "ca",
+    "serve", "status", "explain", "top", "run", "ranks", "federate", "participate", "federated", "join", "demo",
+    "bench", "sim", "journal", "config", "token", "ca",
 )  # fmt: skip
 
 

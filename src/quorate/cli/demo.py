@@ -15,21 +15,23 @@ from quorate.cli.asking import plain
 from quorate.cli.ranks import eventful, log_table
 from quorate.cli.rounds import rounds_table, write_plots
 from quorate.core.errors import ConfigError
-from quorate.demo import demo_cluster, demo_federated, demo_ranks
+from quorate.demo import demo_cluster, demo_federated, demo_ranks, demo_witnessed
 from quorate.demo.account import Account
 from quorate.demo.cluster import BARRIERS
 from quorate.demo.federated import ROUNDS, Outcome
 from quorate.demo.ranks import ITERATIONS
 from quorate.demo.serving import STORES
+from quorate.demo.witnessed import FATES, STEPS
+from quorate.demo.witnessed import Outcome as Witnessed
 from quorate.plots import Drawing, Plot, Series
 from quorate.report import Report
 
-KINDS = ("cluster", "ranks", "federated")
+KINDS = ("cluster", "ranks", "federated", "witnessed")
 SAMPLES = ("auto", "digits", "fashion-mnist")
 
 
 def demo(
-    kind: str = typer.Argument("cluster", help="Which kind of run: cluster, ranks or federated."),
+    kind: str = typer.Argument("cluster", help="Which kind of run: cluster, ranks, federated or witnessed."),
     store: str = typer.Option("sqlite", help="What ranks share: sqlite, tcpstore or etcd."),
     samples: str = typer.Option("auto", help="What participants train on: digits, fashion-mnist, or what is here."),
     plot: Annotated[
@@ -47,6 +49,10 @@ def demo(
     federated: ten participants train on samples that each keeps to itself; one is killed, one joins late, one sends
     poison and is quarantined, the coordinator dies and returns. Shows the accuracy beside that of one machine.
 
+    witnessed: five members train one model together; one is killed and returns, one joins late and fetches the model
+    from the others, one is slow, the coordinator dies in the middle of a round. All end with the same model, bit for
+    bit.
+
     Exit code 0 only if everything it claims held.
 
     Examples:
@@ -58,6 +64,8 @@ def demo(
         quorate demo ranks --json
 
         quorate demo federated --samples digits --plot demo.html
+
+        quorate demo witnessed
     """
     if kind not in KINDS:
         raise ConfigError("kind", kind, f"choose one of: {', '.join(KINDS)}")
@@ -68,6 +76,8 @@ def demo(
     console = Console(stderr=json)
     if kind == "federated":
         report = _federated(console, samples, plot, json)
+    elif kind == "witnessed":
+        report = _witnessed(console, json)
     else:
         report = _ranks(console, store, json) if kind == "ranks" else _cluster(console, json)
     if json:
@@ -134,6 +144,59 @@ def _federated(console: Console, samples: str, plot: Path | None, json: bool) ->
         console.print(_who(outcome))
         console.print(Drawing(drawn))
     return report
+
+
+def _witnessed(console: Console, json: bool) -> Report:
+    with _progress(console) as progress:
+        task = progress.add_task("rounds applied", total=STEPS)
+
+        def say(what: str, done: int) -> None:
+            progress.update(task, completed=done)
+            if what:
+                progress.console.print(f"  at step {done:>2}: {what}", highlight=False)
+
+        report, outcome = demo_witnessed(say)
+    if not json:
+        console.print(_members(outcome))
+        console.print(_account(outcome), highlight=False)
+        points = [(float(one["step"] + 1), one["loss"]) for one in outcome.shown["sealed"]]
+        console.print(Drawing(Plot("digits: loss per round", "rounds", "loss", [Series("all members", points)])))
+        beside = f"accuracy {_accuracy(outcome):.4f}; of one machine on the same samples {outcome.reference:.4f}"
+        console.print(beside, style="bold", highlight=False)
+    return report
+
+
+def _accuracy(outcome: Witnessed) -> float:
+    return min((told.get("metrics", {}).get("accuracy", 0.0) for told in outcome.told.values()), default=0.0)
+
+
+def _members(outcome: Witnessed) -> Table:
+    table = Table(title="who took part, and the model each ended with", title_justify="left")
+    for column in ("member", "what happened to it", "life", "speed", "trained", "accuracy", "model hash"):
+        table.add_column(column, justify="right" if column in ("life", "speed", "trained", "accuracy") else "left")
+    known = {one["id"]: one for one in outcome.shown["members"]}
+    for name in sorted(known):
+        told = outcome.told.get(name, {})
+        accuracy = told.get("metrics", {}).get("accuracy")
+        model = str(told.get("model", ""))
+        same = "green" if model and model == outcome.shown["checkpoint"]["model"] else "red"
+        table.add_row(
+            name, FATES.get(name, ""), str(known[name]["incarnation"]), f"{known[name]['speed'] or 0:.0f}",
+            str(told.get("trained", "")),
+            "" if accuracy is None else f"{accuracy:.4f}", f"[{same}]{model[:16]}[/]",
+        )  # fmt: skip
+    return table
+
+
+def _account(outcome: Witnessed) -> str:
+    account = outcome.shown["account"]
+    why = ", ".join(f"{count} {reason}" for reason, count in account["reasons"].items())
+    skipped = f"{account['skipped']} skipped" + (f" ({why})" if why else "")
+    moved = f"{account['moved']} in the same round, {account['again']} in a later one"
+    return (
+        f"{outcome.shown['next_batch']} batches: {account['applied']} applied, once each; {skipped}\n"
+        f"{account['trained']} trained; given to another member: {moved}"
+    )
 
 
 def _curve(outcome: Outcome) -> Plot:

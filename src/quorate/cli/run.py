@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated, Any, Final, get_args
 
 import msgspec
@@ -20,11 +21,13 @@ from quorate.cli.asking import (
     asking,
     complete_kinds,
     plain,
+    print_object,
 )
+from quorate.cli.state_file import SUFFIX, StateFile, Wrong, read_state
 from quorate.cli.status import runs_table
 from quorate.cli.top import page
 from quorate.core.cluster.events import Command
-from quorate.core.errors import ConfigError
+from quorate.core.errors import CATALOG, ConfigError, ConfigErrors
 from quorate.core.kinds import KINDS
 from quorate.sdk.asking import TIMEOUT_S
 
@@ -45,7 +48,10 @@ def complete_commands(incomplete: str) -> list[str]:
     return [command for command in COMMANDS if command.startswith(incomplete)]
 
 
-Name = Annotated[str, typer.Argument(help="What the run is to be called.", metavar="NAME")]
+Name = Annotated[
+    str,
+    typer.Argument(help="What the run is to be called, or a file with everything.", metavar="NAME|STATE.TOML"),
+]
 Reason = Annotated[str, typer.Option("--reason", help="Why: everybody who asks is told.")]
 Settings = Annotated[
     list[str] | None,
@@ -57,7 +63,7 @@ Settings = Annotated[
 def create(
     name: Name,
     url: Url = URL,
-    kind: Annotated[str, typer.Option(help="Which kind of run.", autocompletion=complete_kinds)] = "cluster",
+    kind: Annotated[str, typer.Option(help="Which kind of run.", autocompletion=complete_kinds)] = "",
     settings: Settings = None,
     label: Annotated[str, typer.Option(help="A note for people.")] = "",
     token: Token = "",
@@ -67,22 +73,72 @@ def create(
 ) -> None:
     """Create a run. What is not set is as the server's file says (`quorate config show`).
 
+    Without --kind it is of the kind cluster; with a file, of the kind that the file says, else witnessed.
+
     Examples:
 
         quorate run create demo
 
         quorate run create bert --set barrier_min=8 --set heartbeat_timeout_s=10
+
+        quorate run create state.toml
     """
     with asking("run create", url, token, ca, timeout, json) as talk:
-        shown = talk.ask("create", name, kind=kind, config=parse_settings(settings or []), label=label)
+        state = wished(name, kind, label, parse_settings(settings or []))
+        shown = talk.ask("create", state.run, kind=state.kind, config=state.config, label=state.label)
         address = plain(shown.get("address") or url)
-        said = f"run {plain(name)} is there; {how_to_join(kind, address, plain(name))}"
+        said = f"run {plain(state.run)} is there; {how_to_join(state.kind, address, plain(state.run))}"
         talk.answer(shown, lambda console: _say(console, said))
+
+
+def wished(name: str, kind: str, label: str, settings: dict[str, Any]) -> StateFile:
+    """What is to be created: by its name, or as a file says, with what the command line says instead."""
+    if not name.endswith(SUFFIX):
+        return StateFile(name, kind or "cluster", label, settings)
+    state = read_state(Path(name))
+    if kind not in ("", state.kind):
+        raise ConfigError("--kind", kind, f"leave it out: {name} says that it is {state.kind}")
+    return StateFile(state.run, state.kind, label or state.label, state.config | settings)
+
+
+@app.command()
+def validate(
+    file: Annotated[Path, typer.Argument(help="The run, as a file.", metavar="STATE.TOML")], json: Json = False
+) -> None:
+    """Look whether a run could be created from a file. Says everything that is wrong, each with its line, its value and
+    what would do. Needs no coordinator.
+
+    Examples:
+
+        quorate run validate state.toml
+
+        quorate run validate state.toml --json
+    """
+    try:
+        state = read_state(file)
+    except ConfigError as error:
+        if json:
+            found = [_fault(problem) for problem in (error.problems if isinstance(error, ConfigErrors) else (error,))]
+            print_object({"command": "run validate", "ok": False, "errors": found})
+            raise typer.Exit(CATALOG["config"].exit) from None
+        raise
+    if json:
+        value = {"run": state.run, "kind": state.kind, "config": state.config}
+        print_object({"command": "run validate", "ok": True, "value": value})
+    else:
+        _say(Console(highlight=False), f"{plain(file)} is fine: run {plain(state.run)} of the kind {state.kind}")
+
+
+def _fault(problem: ConfigError) -> dict[str, Any]:
+    line, name = (problem.line, problem.name) if isinstance(problem, Wrong) else (0, problem.field)
+    return {"line": line, "field": name, "value": problem.value, "fix": problem.fix}
 
 
 def how_to_join(kind: str, address: str, name: str) -> str:
     if kind == "federated":
         return f'participants join with quorate.participate("{address}", run="{name}", ...)'
+    if kind == "witnessed":
+        return f"members join with quorate join {address} --run {name} --trainer module:Trainer"
     return f'workers join with quorate.connect("{address}", run="{name}")'
 
 
@@ -151,7 +207,7 @@ def pause(
     timeout: Timeout = TIMEOUT_S,
     json: Json = False,
 ) -> None:
-    """Pause a federated run: what is under way is finished, no round begins before it is resumed.
+    """Pause a federated or witnessed run: what is under way is finished, no round begins before it is resumed.
 
     Examples:
 
@@ -182,14 +238,15 @@ def resume(
 @app.command()
 def readmit(
     run: RunName,
-    participant: Annotated[str, typer.Option(help="Whom.")],
+    participant: Annotated[str, typer.Option("--participant", "--member", help="Whom.")],
     url: Url = URL,
     token: Token = "",
     ca: Ca = None,
     timeout: Timeout = TIMEOUT_S,
     json: Json = False,
 ) -> None:
-    """Let a participant back into a federated run whose updates were refused too often. It has to join again.
+    """Let somebody back in: a participant whose updates were refused too often, a member that was proven to lie. It has
+    to join again.
 
     Examples:
 

@@ -15,20 +15,26 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from quorate.core.errors import ConfigError
 from quorate.report import Measurement, Report
-from quorate.sim import cluster, federated, ranks
+from quorate.sim import cluster, federated, ranks, witnessed
 from quorate.sim.explore import explore
 
 SHOWN_LINES = 80
 MOST_SEEDS = 1_000_000
 LEAST_STATES = 1_000_000
 """Fewer, and the world explored is too small to tell much."""
-Outcome = cluster.Outcome | federated.Outcome | ranks.Outcome
+Outcome = cluster.Outcome | federated.Outcome | ranks.Outcome | witnessed.Outcome
 LIVES: dict[str, Callable[..., Outcome]] = {
     "cluster": cluster.live,
     "federated": federated.live,
     "ranks": ranks.live,
+    "witnessed": witnessed.live,
 }
-PASSED = {"cluster": ("barriers", "passed"), "federated": ("rounds", "aggregated"), "ranks": ("attempts", "decided")}
+PASSED = {
+    "cluster": ("barriers", "passed"),
+    "federated": ("rounds", "aggregated"),
+    "ranks": ("attempts", "decided"),
+    "witnessed": ("rounds", "applied"),
+}
 
 
 def parse_seeds(text: str) -> list[int]:
@@ -50,7 +56,7 @@ def parse_seeds(text: str) -> list[int]:
 
 
 def sim(
-    kind: str = typer.Argument(..., help="Which kind of run: cluster, federated or ranks."),
+    kind: str = typer.Argument(..., help="Which kind of run: cluster, federated, ranks or witnessed."),
     seeds: str = typer.Option("1..50", help="Which lives: 7, 1..500, or 3,8,20..25."),
     jobs: int = typer.Option(0, help="Processes; 0 for one per core."),
     transcript: Annotated[Path | None, typer.Option(help="Write the first (failing) life's transcript here.")] = None,
@@ -70,6 +76,8 @@ def sim(
         quorate sim ranks --seeds 42 --transcript life-42.txt
 
         quorate sim ranks --exhaustive
+
+        quorate sim witnessed --seeds 1..50
     """
     if kind not in LIVES:
         raise ConfigError("kind", kind, f"choose one of: {', '.join(LIVES)}")

@@ -13,7 +13,8 @@ from quorate.sdk.asking import TIMEOUT_S
 
 PHASES: Final = {
     "Open": "green", "Closed": "dim", "Round": "green", "Closing": "green", "Evaluating": "green", "Finished": "dim",
-    "Stopped": "dim", "Paused": "bold red",
+    "Stopped": "dim", "Paused": "bold red", "Warmup": "green", "RoundTrain": "green", "RoundWitness": "green",
+    "Cooldown": "green",
 }  # fmt: skip
 
 

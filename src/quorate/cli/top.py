@@ -35,6 +35,7 @@ from quorate.cli.asking import (
 )
 from quorate.cli.curves import METRIC, Curve, Curves, curve_table, number
 from quorate.cli.top_rounds import RoundsPage
+from quorate.cli.top_witnessed import WitnessedPage
 from quorate.core.errors import Refused
 from quorate.sdk.asking import ELSEWHERE, TIMEOUT_S
 from quorate.sdk.errors import Unreachable
@@ -155,10 +156,12 @@ def page(
     rates: dict[str, float] | None = None,
     trouble: str = "",
     curves: list[Curve] | None = None,
-) -> Page | RoundsPage:
+) -> Page | RoundsPage | WitnessedPage:
     """Each kind of run has its own."""
     if shown.get("kind") == "federated":
         return RoundsPage(shown, height, trouble)
+    if shown.get("kind") == "witnessed":
+        return WitnessedPage(shown, height, trouble)
     return Page(shown, height, rates or {}, trouble, curves or [])
 
 

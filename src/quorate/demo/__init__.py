@@ -12,10 +12,14 @@ serving        the store they share
 federated      the demonstration of the `federated` kind: ten participants, one of whom lies
 participant    the program that each of them runs
 task           a whole federated task, with participants in two processes
+
+witnessed      the demonstration of the `witnessed` kind: five members and one model, bit for bit
+member         the program that each of them runs
 """
 
 from quorate.demo.cluster import demo_cluster
 from quorate.demo.federated import demo_federated
 from quorate.demo.ranks import demo_ranks
+from quorate.demo.witnessed import demo_witnessed
 
-__all__ = ["demo_cluster", "demo_federated", "demo_ranks"]
+__all__ = ["demo_cluster", "demo_federated", "demo_ranks", "demo_witnessed"]

@@ -1,0 +1,255 @@
+"""``python -m quorate.bench.witness_crowd JSON``: many witnessed members in one process, with nothing to train.
+
+Each has its own connection, its own life and the logic of the SDK's member; only what a trainer and an exchange do is
+left out: a result is named, not made, and whoever wants it has it. What is left is the coordination, which is what is
+measured. Prints at its end, as one JSON object, when what happened to whom.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import random
+import secrets
+import sys
+import time
+from typing import Final, cast
+
+import msgspec
+import uvloop
+from blake3 import blake3
+
+from quorate.bench.witness_seen import Seen, Wish
+from quorate.core.codec import encode
+from quorate.core.errors import Refusal
+from quorate.core.witnessed import facts
+from quorate.core.witnessed.attestation import Scheme
+from quorate.core.witnessed.events import Attest, CheckpointStored, Holds, ResultCommitted, TwoFacedShown
+from quorate.core.witnessed.part import Part
+from quorate.core.witnessed.views import RoundShown, Standing
+from quorate.sdk import pipe
+from quorate.sdk.address import Address
+from quorate.sdk.line import Line
+from quorate.sdk.witnessing import LIFE, Witnessing
+from quorate.sdk.witnessing_bridge import WitnessingBridge
+from quorate.sdk.witnessing_mirror import SHOWN
+from quorate.trust.keys import MemberKey
+
+RETRY_US: Final = 1_000_000
+LEAST_S: Final = 0.0005
+SIZE_BYTES: Final = 1_000_000
+"""What results are said to have: nobody asks for them."""
+COMMANDS: Final = {ResultCommitted: "committed", CheckpointStored: "stored", TwoFacedShown: "two-faced"}
+
+
+class Crowd:
+    def __init__(self, wish: Wish) -> None:
+        self.wish = wish
+        self.seen = Seen()
+        self.dialing = asyncio.Semaphore(32)
+        self.key = MemberKey.create() if wish.signed else None
+        self._seats = [_Seat(self, member) for member in wish.members]
+
+    async def run(self) -> Seen:
+        await asyncio.gather(*(seat.run() for seat in self._seats))
+        return self.seen
+
+    def stop(self) -> None:
+        for seat in self._seats:
+            seat.over.set()
+
+
+class _Seat(asyncio.Protocol):
+    """One member: its line, its part, and one timer for whatever is next."""
+
+    def __init__(self, crowd: Crowd, member: str) -> None:
+        self._crowd = crowd
+        self._member = member
+        wish = crowd.wish
+        key = crowd.key
+        session = Witnessing(wish.run, member, secrets.token_bytes(32), RETRY_US, b"" if key is None else key.public)
+        addresses = [Address(wish.host, wish.port)]
+        line = Line(session, addresses, "", key, random.SystemRandom().random, now_us())
+        self._bridge = WitnessingBridge(session, line)
+        self._part = Part(wish.run, member, None if key is None else key.sign)
+        self._commands: dict[int, int] = {}
+        self._requests = 0
+        self._step = -1
+        self._transport: asyncio.Transport | None = None
+        self._timer: asyncio.TimerHandle | None = None
+        self._tasks: set[asyncio.Task[None]] = set()
+        self.over = asyncio.Event()
+
+    async def run(self) -> None:
+        self._turn()
+        await self.over.wait()
+        if self._timer is not None:
+            self._timer.cancel()
+        self._hang_up()
+
+    # -- what asyncio reports ---------------------------------------------------------------------------------------
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast(asyncio.Transport, transport)
+        self._bridge.line.connected(now_us())
+
+    def data_received(self, chunk: bytes) -> None:
+        self._crowd.seen.in_bytes += len(chunk)
+        self._bridge.line.received(chunk, now_us())
+        self._turn()
+
+    def connection_lost(self, error: Exception | None) -> None:
+        if self._transport is not None and not self.over.is_set():
+            self._transport = None
+            self._bridge.line.closed(str(error or "it closed the connection"), now_us())
+            self._turn()
+
+    # -- what follows -----------------------------------------------------------------------------------------------
+
+    def _turn(self) -> None:
+        if self.over.is_set():
+            return
+        line = self._bridge.line
+        line.tick(now_us())
+        while told := self._bridge.tell(now_us()):
+            for message in told:
+                self._hear(message)
+        wake_us = self._part.wake_us()
+        if wake_us is not None and now_us() >= wake_us:
+            self._handle(facts.Tick())
+        if line.hang_up:
+            line.hang_up = False
+            self._hang_up()
+        if (out := line.take_out()) and self._transport is not None:
+            self._crowd.seen.out_bytes += len(out)
+            self._transport.write(out)
+        if (address := line.dial(now_us())) is not None:
+            task = asyncio.get_running_loop().create_task(self._dial(address))
+            self._tasks.add(task)
+            task.add_done_callback(self._tasks.discard)
+        self._arm()
+
+    async def _dial(self, address: Address) -> None:
+        try:
+            async with self._crowd.dialing:
+                await asyncio.get_running_loop().create_connection(lambda: self, address.host, address.port)
+        except OSError as error:
+            self._bridge.line.failed(error.strerror or str(error), now_us())
+        self._turn()
+
+    def _arm(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        times = [time for time in (self._bridge.line.wake_us(), self._part.wake_us()) if time is not None]
+        if times:
+            delay_s = max(LEAST_S, (min(times) - now_us()) / 1e6)
+            self._timer = asyncio.get_running_loop().call_later(delay_s, self._turn)
+
+    def _hang_up(self) -> None:
+        transport, self._transport = self._transport, None
+        if transport is not None:
+            transport.close()
+
+    def _hear(self, message: pipe.ToTraining) -> None:
+        match message:
+            case pipe.Shown(topic=topic, value=value) if topic == LIFE:
+                scheme = Scheme(value.get("attestation", "bitmap"), value.get("bloom_false_positives", 0.01))
+                self._commands.clear()
+                self._handle(facts.LifeBegan(value["incarnation"], scheme))
+            case pipe.Shown(topic=topic, value=value) if topic in SHOWN:
+                shown = value if isinstance(value, SHOWN[topic]) else msgspec.convert(value, SHOWN[topic])
+                if isinstance(shown, RoundShown):
+                    self._note(shown)
+                self._handle(facts.Shown(shown))
+            case pipe.Stands(standing=standing):
+                shown = standing if isinstance(standing, Standing) else msgspec.convert(standing, Standing)
+                self._handle(facts.Shown(shown))
+            case pipe.Done(number=number, answer=answer) if number in self._commands:
+                refusal = answer if isinstance(answer, Refusal) else None
+                self._handle(facts.CommandDecided(self._commands.pop(number), refusal))
+            case pipe.Up():
+                self._handle(facts.Connected())
+            case pipe.Over() | pipe.Finished():
+                self.over.set()
+
+    def _note(self, shown: RoundShown) -> None:
+        seen, now = self._crowd.seen, now_us()
+        if shown.phase == "RoundTrain":
+            self._step = shown.step
+            seen.began_us[shown.step] = now
+            if shown.round == 0:
+                seen.epoch_us[shown.epoch] = now
+        elif shown.phase == "Cooldown":
+            seen.cooled_us.setdefault(shown.epoch, now)
+
+    def _handle(self, *some: facts.Fact) -> None:
+        """Whatever follows at once is told as one."""
+        told = list(some)
+        while told:
+            actions = self._part.handle_all(told, now_us())
+            told = [fact for action in actions if (fact := self._carry_out(action)) is not None]
+
+    def _carry_out(self, action: facts.Action) -> facts.Fact | None:
+        match action:
+            case facts.Fetch(blob=blob):
+                return facts.BlobHeld(blob.result.digest)
+            case facts.Load(pointer=pointer):
+                return facts.ModelLoaded(pointer.step, pointer.model or _hash(b"initial"))
+            case facts.Train(work=work):
+                samples = sum(end - first for first, end in work.batches) * self._crowd.wish.batch_size
+                digest = _hash(encode((self._member, work)))
+                return facts.ResultTrained(work, digest, SIZE_BYTES, samples, 0.5)
+            case facts.Apply(step=step, results=results):
+                model = _hash(encode((step, [result.digest for result in results])))
+                return facts.ModelApplied(step + 1, model)
+            case facts.Store(step=step, model=model):
+                return facts.ModelStored(step, model, _hash(model), SIZE_BYTES)
+            case _:
+                self._say(action)
+                return None
+
+    def _say(self, action: facts.Action) -> None:
+        match action:
+            case facts.Send(signal=signal):
+                if isinstance(signal, Attest | Holds):
+                    self._crowd.seen.attested_us[self._step] = now_us()
+                self._bridge.ask(pipe.Said(encode(signal)), now_us())
+            case facts.Command(number=number, event=event, fields=fields):
+                self._requests += 1
+                self._commands[self._requests] = number
+                request = pipe.Do(self._requests, self._bridge.session.lives, COMMANDS[event], fields)
+                self._bridge.ask(request, now_us())
+            case facts.Ask():
+                self._bridge.ask(pipe.Look(), now_us())
+            case facts.Done():
+                self.over.set()
+
+
+def _hash(said: bytes) -> bytes:
+    return blake3(said).digest()
+
+
+def now_us() -> int:
+    return time.monotonic_ns() // 1000
+
+
+async def hold(wish: Wish) -> Seen:
+    crowd = Crowd(wish)
+
+    def read() -> None:
+        if not os.read(sys.stdin.fileno(), 1):
+            crowd.stop()
+
+    asyncio.get_running_loop().add_reader(sys.stdin.fileno(), read)
+    return await crowd.run()
+
+
+def main() -> None:
+    seen = uvloop.run(hold(msgspec.json.decode(sys.argv[1], type=Wish)))
+    sys.stdout.write(msgspec.json.encode(seen).decode() + "\n")
+    sys.stdout.flush()
+
+
+if __name__ == "__main__":
+    main()
