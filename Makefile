@@ -5,7 +5,7 @@ BIN := .venv/bin
 BASE := .venv/.base
 READY := .venv/.ready
 
-.PHONY: demo test tools check soak bench docs clean
+.PHONY: demo test tools check soak bench docs release clean
 
 demo: $(BASE)  ## a whole run on this machine, with faults on the way
 	$(BIN)/quorate demo cluster
@@ -14,6 +14,7 @@ test: tools check  ## everything that must hold, in a few minutes
 	$(BIN)/quorate sim cluster --seeds 1..50
 	$(BIN)/quorate sim ranks --seeds 1..50
 	$(BIN)/quorate sim federated --seeds 1..50
+	$(BIN)/quorate sim witnessed --seeds 1..50
 	$(BIN)/pytest --numprocesses 2
 
 tools:  ## what the tests need beside Python
@@ -30,6 +31,7 @@ soak: tools $(READY)  ## the long ones
 	$(BIN)/quorate sim cluster --seeds 1..500
 	$(BIN)/quorate sim ranks --seeds 1..500
 	$(BIN)/quorate sim federated --seeds 1..500
+	$(BIN)/quorate sim witnessed --seeds 1..500
 	QUORATE_SOAK=1 $(BIN)/pytest --numprocesses 2 tests/sim tests/stores tests/e2e
 
 bench: $(READY)  ## every measurement, with its target
@@ -48,6 +50,9 @@ bench: $(READY)  ## every measurement, with its target
 
 docs: $(READY)  ## write the generated pages
 	$(BIN)/python -m quorate.docs
+
+release: $(READY)  ## record what this version promises: the .proto files and the OpenAPI document
+	$(BIN)/python -m quorate.docs.release
 
 $(BASE): pyproject.toml
 	$(PYTHON) -m venv .venv

@@ -22,8 +22,8 @@ GENERATED = {"wire/pb"}
 BANNED = {"manager", "helper", "helpers", "util", "utils", "common", "misc", "info"}
 """Words that say nothing, wherever they stand in a name."""
 BANNED_ALONE = {"data"}
-ALLOWED = {("src/quorate/hosts/log.py", "info")}
-"""(file, name): a level of the log is called what everybody calls it."""
+ALLOWED = {("src/quorate/hosts/log.py", "info"), ("src/quorate/core/witnessed/config.py", "data")}
+"""(file, name): a level of the log, and a setting in people's files, are called what everybody calls them."""
 IMPURE = {
     "asyncio", "datetime", "io", "logging", "multiprocessing", "os", "pathlib", "random", "secrets", "select",
     "shutil", "signal", "socket", "sqlite3", "ssl", "subprocess", "sys", "tempfile", "threading", "time", "uuid",
