@@ -6,6 +6,7 @@ gives the same code everywhere; a test generates anew and compares.
 
 from __future__ import annotations
 
+import argparse
 import sys
 import tempfile
 from importlib import resources
@@ -56,7 +57,10 @@ def describe(proto: Path) -> bytes:
         return made.read_bytes()
 
 
-def main() -> int:
+def main(arguments: list[str]) -> int:
+    argparse.ArgumentParser(
+        prog="python -m quorate.wire.generate", description="Writes wire/pb from proto/."
+    ).parse_args(arguments)
     out = Path(__file__).parent / "pb"
     made = [name for which in (PROTO, FEDERATED, WITNESSED, ETCD) for name in generate(ROOT / "proto", out, which)]
     sys.stdout.write(f"written: {', '.join(made)}\n")
@@ -64,4 +68,4 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(sys.argv[1:]))
