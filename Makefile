@@ -47,6 +47,7 @@ bench: $(READY)  ## every measurement, with its target
 	$(BIN)/quorate bench aggregate
 	$(BIN)/quorate bench rounds
 	$(BIN)/quorate bench participants
+	$(BIN)/quorate bench witnessed
 
 docs: $(READY)  ## write the generated pages
 	$(BIN)/python -m quorate.docs

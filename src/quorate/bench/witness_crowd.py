@@ -3,11 +3,15 @@
 Each has its own connection, its own life and the logic of the SDK's member; only what a trainer and an exchange do is
 left out: a result is named, not made, and whoever wants it has it. What is left is the coordination, which is what is
 measured. Prints at its end, as one JSON object, when what happened to whom.
+
+Real members have machines of their own. Here they share one interpreter, so whatever has come is read for all of them
+before any of them acts on it: what one does must not count as time that another was waiting for the coordinator.
 """
 
 from __future__ import annotations
 
 import asyncio
+import gc
 import os
 import random
 import secrets
@@ -77,11 +81,14 @@ class _Seat(asyncio.Protocol):
         self._step = -1
         self._transport: asyncio.Transport | None = None
         self._timer: asyncio.TimerHandle | None = None
+        self._timer_us = 0
+        self._facts: list[facts.Fact] = []
+        self._acts = False
         self._tasks: set[asyncio.Task[None]] = set()
         self.over = asyncio.Event()
 
     async def run(self) -> None:
-        self._turn()
+        self._act()
         await self.over.wait()
         if self._timer is not None:
             self._timer.cancel()
@@ -96,27 +103,34 @@ class _Seat(asyncio.Protocol):
     def data_received(self, chunk: bytes) -> None:
         self._crowd.seen.in_bytes += len(chunk)
         self._bridge.line.received(chunk, now_us())
-        self._turn()
+        self._read()
+        self._soon()
 
     def connection_lost(self, error: Exception | None) -> None:
         if self._transport is not None and not self.over.is_set():
             self._transport = None
             self._bridge.line.closed(str(error or "it closed the connection"), now_us())
-            self._turn()
+            self._soon()
 
     # -- what follows -----------------------------------------------------------------------------------------------
 
-    def _turn(self) -> None:
+    def _soon(self) -> None:
+        if not self._acts:
+            self._acts = True
+            asyncio.get_running_loop().call_soon(self._act)
+
+    def _read(self) -> None:
+        while told := self._bridge.tell(now_us()):
+            self._facts += [fact for message in told if (fact := self._hear(message)) is not None]
+
+    def _act(self) -> None:
+        self._acts = False
         if self.over.is_set():
             return
         line = self._bridge.line
         line.tick(now_us())
-        while told := self._bridge.tell(now_us()):
-            for message in told:
-                self._hear(message)
-        wake_us = self._part.wake_us()
-        if wake_us is not None and now_us() >= wake_us:
-            self._handle(facts.Tick())
+        self._read()
+        self._handle()
         if line.hang_up:
             line.hang_up = False
             self._hang_up()
@@ -135,43 +149,54 @@ class _Seat(asyncio.Protocol):
                 await asyncio.get_running_loop().create_connection(lambda: self, address.host, address.port)
         except OSError as error:
             self._bridge.line.failed(error.strerror or str(error), now_us())
-        self._turn()
+        self._soon()
 
     def _arm(self) -> None:
+        """A timer that is early does no harm: it is not set anew whenever something has come."""
+        times = [time for time in (self._bridge.line.wake_us(), self._part.wake_us()) if time is not None]
+        wake_us = min(times, default=None)
+        if wake_us is None or (self._timer is not None and self._timer_us <= wake_us):
+            return
         if self._timer is not None:
             self._timer.cancel()
-            self._timer = None
-        times = [time for time in (self._bridge.line.wake_us(), self._part.wake_us()) if time is not None]
-        if times:
-            delay_s = max(LEAST_S, (min(times) - now_us()) / 1e6)
-            self._timer = asyncio.get_running_loop().call_later(delay_s, self._turn)
+        self._timer_us = wake_us
+        delay_s = max(LEAST_S, (wake_us - now_us()) / 1e6)
+        self._timer = asyncio.get_running_loop().call_later(delay_s, self._ring)
+
+    def _ring(self) -> None:
+        self._timer = None
+        wake_us = self._part.wake_us()
+        if wake_us is not None and now_us() >= wake_us:
+            self._facts.append(facts.Tick())
+        self._act()
 
     def _hang_up(self) -> None:
         transport, self._transport = self._transport, None
         if transport is not None:
             transport.close()
 
-    def _hear(self, message: pipe.ToTraining) -> None:
+    def _hear(self, message: pipe.ToTraining) -> facts.Fact | None:
         match message:
             case pipe.Shown(topic=topic, value=value) if topic == LIFE:
                 scheme = Scheme(value.get("attestation", "bitmap"), value.get("bloom_false_positives", 0.01))
                 self._commands.clear()
-                self._handle(facts.LifeBegan(value["incarnation"], scheme))
+                return facts.LifeBegan(value["incarnation"], scheme)
             case pipe.Shown(topic=topic, value=value) if topic in SHOWN:
                 shown = value if isinstance(value, SHOWN[topic]) else msgspec.convert(value, SHOWN[topic])
                 if isinstance(shown, RoundShown):
                     self._note(shown)
-                self._handle(facts.Shown(shown))
+                return facts.Shown(shown)
             case pipe.Stands(standing=standing):
                 shown = standing if isinstance(standing, Standing) else msgspec.convert(standing, Standing)
-                self._handle(facts.Shown(shown))
+                return facts.Shown(shown)
             case pipe.Done(number=number, answer=answer) if number in self._commands:
                 refusal = answer if isinstance(answer, Refusal) else None
-                self._handle(facts.CommandDecided(self._commands.pop(number), refusal))
+                return facts.CommandDecided(self._commands.pop(number), refusal)
             case pipe.Up():
-                self._handle(facts.Connected())
+                return facts.Connected()
             case pipe.Over() | pipe.Finished():
                 self.over.set()
+        return None
 
     def _note(self, shown: RoundShown) -> None:
         seen, now = self._crowd.seen, now_us()
@@ -183,12 +208,12 @@ class _Seat(asyncio.Protocol):
         elif shown.phase == "Cooldown":
             seen.cooled_us.setdefault(shown.epoch, now)
 
-    def _handle(self, *some: facts.Fact) -> None:
-        """Whatever follows at once is told as one."""
-        told = list(some)
-        while told:
+    def _handle(self) -> None:
+        """Whatever has come, and whatever follows at once, is told as one."""
+        while self._facts:
+            told, self._facts = self._facts, []
             actions = self._part.handle_all(told, now_us())
-            told = [fact for action in actions if (fact := self._carry_out(action)) is not None]
+            self._facts = [fact for action in actions if (fact := self._carry_out(action)) is not None]
 
     def _carry_out(self, action: facts.Action) -> facts.Fact | None:
         match action:
@@ -246,6 +271,8 @@ async def hold(wish: Wish) -> Seen:
 
 
 def main() -> None:
+    gc.collect()
+    gc.freeze()  # as `quorate serve` does
     seen = uvloop.run(hold(msgspec.json.decode(sys.argv[1], type=Wish)))
     sys.stdout.write(msgspec.json.encode(seen).decode() + "\n")
     sys.stdout.flush()

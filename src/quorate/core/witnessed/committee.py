@@ -81,8 +81,9 @@ def _drawn(
     return Committee(tuple(elected), tuple(assignments))
 
 
+@lru_cache(64)
 def quorum(share: Fraction, elected: int) -> int:
-    """How many of the elected witnesses have to hold a result: exact, and never none."""
+    """How many of the elected witnesses have to hold a result: exact, and never none. Asked with every signal."""
     return max(1, ceil(share * elected))
 
 

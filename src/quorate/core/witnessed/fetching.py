@@ -40,6 +40,9 @@ class Fetching:
         """Digest -> epoch and round it belongs to."""
         self.wanted: dict[bytes, Wanted] = {}
         self.out: list[Fetch] = []
+        self.changes = 0
+        """How often something came to be held, or was dropped."""
+        self.drops = 0
 
     def holds(self, digest: bytes) -> bool:
         return digest in self.held
@@ -53,6 +56,7 @@ class Fetching:
         """It is here: made by this member, or given by another."""
         self.wanted.pop(digest, None)
         self.held[digest] = (epoch, round_)
+        self.changes += 1
 
     def want(self, blob: Blob, holders: tuple[str, ...], why: str, others: tuple[str, ...] = ()) -> None:
         """Who had nothing while the round ran may have it by the time it is sealed: each reason begins anew."""
@@ -128,6 +132,8 @@ class Fetching:
             was_wanted = self.wanted.pop(digest, None) is not None
             if self.held.pop(digest, None) is not None or was_wanted:
                 gone.append(digest)
+        self.changes += bool(gone)
+        self.drops += bool(gone)
         return Drop(tuple(gone)) if gone else None
 
     def busy(self) -> bool:

@@ -20,7 +20,7 @@ class Lists:
         known = self._lists.get((shown.epoch, shown.round))
         if known is None or len(known) < len(shown.results):
             self._lists[shown.epoch, shown.round] = tuple(
-                result if result.base else msgspec.structs.replace(result, base=shown.base) for result in shown.results
+                result if result.base else _on(result, shown.base) for result in shown.results
             )
 
     def of(self, epoch: int, round_: int) -> tuple[Result, ...] | None:
@@ -35,9 +35,16 @@ class Lists:
             if max(shown.positions) >= len(listed):
                 return None
             results = tuple(listed[position] for position in shown.positions)
-        based = tuple(msgspec.structs.replace(result, base=shown.model) for result in results)
-        return msgspec.structs.replace(shown, results=based)
+        return msgspec.structs.replace(shown, results=_based(results, shown.model))
 
     def forget_before(self, epoch: int, round_: int) -> None:
         for key in [key for key in self._lists if key < (epoch, round_)]:
             del self._lists[key]
+
+
+def _based(results: tuple[Result, ...], model: bytes) -> tuple[Result, ...]:
+    return tuple(result if result.base == model else _on(result, model) for result in results)
+
+
+def _on(result: Result, base: bytes) -> Result:
+    return Result(result.assignment, result.attempt, result.member, result.digest, result.size_bytes, base)

@@ -78,6 +78,10 @@ class Part:
         self._asked_us: int | None = None
         self._untidy = False
         """Something became old since the last look."""
+        self._seeks = True
+        """What is wanted may be more than before. Blobs come one by one, and none of them makes more wanted."""
+        self._sought: tuple[Any, ...] = ()
+        """What the wishes of the round were worked out from."""
         self._now_us = 0
         self._out: list[Action] = []
 
@@ -92,6 +96,7 @@ class Part:
         for fact in some:
             if self.over is None:
                 _HANDLERS[type(fact)](self, fact)
+                self._seeks = self._seeks or type(fact) not in _WANT_NOTHING
         if self.over is None:
             self._consider()
         self._out += self.fetching.take()
@@ -245,10 +250,12 @@ class Part:
         self._move(self.sight.standing)
         self._train()
         self._commit()
-        self._seek_round()
-        self._seek_sealed()
+        if self._seeks:
+            self._seeks = False
+            self._seek_round()
+            self._seek_sealed()
+            self._prove()
         self.telling.tell(self._now_us)
-        self._prove()
         self._store(self.sight.standing)
         self._lend(self.sight.standing)
         self._tidy()
@@ -293,6 +300,7 @@ class Part:
             return
         agreed = self.footing.agreed() if self.sight.state() == RESYNCING else ()
         self.footing.busy = pointer
+        self._seeks = True
         self._cease()
         self._out.append(facts.Load(pointer, agreed))
 
@@ -321,12 +329,14 @@ class Part:
 
     def _commit(self) -> None:
         now = self.sight.now()
+        if not (undone := self.results.uncommitted(*now)):
+            return
         for result in self.sight.listed():
-            made = self.results.made.get((*now, result.assignment, result.attempt))
-            if made is not None and made.result.digest == result.digest and not made.committed:
+            made = undone.get((result.assignment, result.attempt))
+            if made is not None and made.result.digest == result.digest:
                 self._committed(made)  # the answer was lost, or is still on its way
         for each in self.sight.mine():
-            made = self.results.made.get((*now, each.index, each.attempt))
+            made = undone.get((each.index, each.attempt))
             if made is not None and not (made.asked or made.committed or made.refused):
                 made.asked = self._command(ResultCommitted, made.fields())
 
@@ -350,7 +360,12 @@ class Part:
         if committee is None or not self.sight.in_round():
             return
         epoch, round_ = self.sight.now()
-        wanted = {(result.assignment, result.attempt): result for result in self.sight.listed()}
+        listed = self.sight.listed()
+        sought = (epoch, round_, committee, listed, self.proofs.heard, self.fetching.drops)
+        if sought == self._sought:
+            return
+        self._sought = sought
+        wanted = {(result.assignment, result.attempt): result for result in listed}
         drawn = {(each.index, each.attempt): each for each in committee.assignments}
         for fact in self.proofs.of_round(epoch, round_):
             place = (fact.result.assignment, fact.result.attempt)
@@ -421,6 +436,7 @@ class Part:
         ]  # fmt: skip
         dropped = self.fetching.drop(old)
         if dropped is not None:
+            self._seeks = True
             self._out.append(dropped)
 
     def _ask_us(self) -> int | None:
@@ -458,3 +474,7 @@ _HANDLERS: Final[dict[type, Callable[[Part, Any], None]]] = {
     facts.ModelNotStored: Part._on_not_stored,
     facts.Tick: Part._on_tick,
 }
+_WANT_NOTHING: Final = frozenset(
+    {facts.Tick, facts.BeatAnswered, facts.BlobHeld, facts.BlobGivenUp, facts.CommandDecided, facts.ResultTrained}
+)
+"""After these no blob is wanted that was not wanted before."""

@@ -32,7 +32,9 @@ class Proofs:
         self._run = run
         self._verify = verify
         self._said: dict[Place, dict[bytes, ResultAnnounced]] = {}
-        self._listed: dict[Place, Result] = {}
+        self._listed: dict[tuple[int, int], tuple[Result, ...]] = {}
+        self.heard = 0
+        """How many were believed."""
         self._shown: set[str] = set()
         """Whom this member has already shown to be two-faced."""
 
@@ -47,6 +49,7 @@ class Proofs:
         said = self._said.setdefault(place, {})
         if len(said) < MOST_SAID:
             said[result.digest] = fact
+            self.heard += 1
         return result.digest in said
 
     def _is_signed(self, fact: ResultAnnounced, peer: Peer) -> bool:
@@ -66,23 +69,24 @@ class Proofs:
         ]  # fmt: skip
 
     def learn(self, shown: ResultsShown) -> None:
-        for result in shown.results:
-            self._listed[shown.epoch, shown.round, result.assignment, result.attempt, result.member] = result
+        if len(self._listed.get((shown.epoch, shown.round), ())) < len(shown.results):  # a list only grows
+            self._listed[shown.epoch, shown.round] = shown.results
 
     def forget(self, now: tuple[int, int]) -> None:
         """All but what is near the round that runs."""
         self._said = {place: said for place, said in self._said.items() if _near(place[:2], now)}
-        self._listed = {place: result for place, result in self._listed.items() if _near(place[:2], now)}
+        self._listed = {at: results for at, results in self._listed.items() if _near(at, now)}
 
     def accusations(self) -> list[dict[str, Any]]:
         """Whoever signed something else than it committed to: the fields of a TwoFacedShown, each accused once."""
         found: list[dict[str, Any]] = []
+        committed = {at: _by_place(results) for at, results in self._listed.items()} if self._said else {}
         for place, said in self._said.items():
-            listed = self._listed.get(place)
+            listed = committed.get(place[:2], {}).get(place[2:])
             if listed is None or place[4] in self._shown:
                 continue
             for digest, fact in said.items():
-                if digest != listed.digest and fact.signature:
+                if digest != listed and fact.signature:
                     self._shown.add(place[4])
                     found.append(_accusation(fact))
                     break
@@ -91,6 +95,10 @@ class Proofs:
     def begin_again(self, undecided: list[str]) -> None:
         """A new life: what nobody decided on is shown again."""
         self._shown.difference_update(undecided)
+
+
+def _by_place(results: tuple[Result, ...]) -> dict[tuple[int, int, str], bytes]:
+    return {(result.assignment, result.attempt, result.member): result.digest for result in results}
 
 
 def _near(one: tuple[int, ...], now: tuple[int, int]) -> bool:

@@ -65,6 +65,10 @@ class Results:
     def asked_as(self, number: int) -> Made | None:
         return next((made for made in self.made.values() if made.asked == number), None)
 
+    def uncommitted(self, epoch: int, round_: int) -> dict[tuple[int, int], Made]:
+        """Of this round, by assignment and attempt."""
+        return {key[2:]: made for key, made in self.made.items() if not made.committed and key[:2] == (epoch, round_)}
+
     def begin_again(self) -> None:
         """A new life: nobody answers what the old one asked."""
         for made in self.made.values():

@@ -35,6 +35,7 @@ class Sight:
         self.peers: dict[str, Peer] = {}
         self.lists = Lists()
         self._others: tuple[Any, Any, tuple[str, ...]] = (None, None, ())
+        self._mine: tuple[Any, Any, list[Assignment]] = (None, None, [])
 
     def begin_again(self) -> None:
         """A new life is shown everything anew."""
@@ -101,8 +102,13 @@ class Sight:
         """What this member is to train in the round that runs, and the journal does not have."""
         if self.committee is None or self.phase() != TRAIN or not self.takes_part(IN_STEP):
             return []
-        listed = {(result.assignment, result.attempt) for result in self.listed()}
-        return [each for each in self.committee.of(self._member) if (each.index, each.attempt) not in listed]
+        shown, listed, mine = self._mine
+        if shown is not self.round or listed is not self.listed():  # asked for after every fact
+            shown, listed = self.round, self.listed()
+            known = {(result.assignment, result.attempt) for result in listed}
+            mine = [each for each in self.committee.of(self._member) if (each.index, each.attempt) not in known]
+            self._mine = (shown, listed, mine)
+        return mine
 
     def can_be_asked(self, member: str) -> bool:
         """Whose address nobody knows cannot be blamed for not answering."""
