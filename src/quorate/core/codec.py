@@ -28,6 +28,14 @@ encode = msgspec.msgpack.Encoder().encode
 in the order in which the fold filled them. Sets have no order and are not used in states."""
 
 
+def ready(*types: Any) -> None:
+    """To be read by several threads. msgspec works out what it has to know of a type when it first reads one, and two
+    threads that do so at the same moment end the process with a segmentation fault. So this is called where types are
+    defined: a module is imported by one thread."""
+    for each in types:
+        msgspec.msgpack.Decoder(each)
+
+
 def digest(*parts: bytes) -> bytes:
     """The digest of the concatenation. Callers whose parts vary in length frame them first."""
     hashed = blake2b(digest_size=DIGEST_BYTES)

@@ -28,6 +28,7 @@ from typing import Any, ClassVar, Final, Protocol
 
 import msgspec
 
+from quorate.core.codec import ready
 from quorate.core.dice import Cup
 from quorate.core.errors import Bug, Refusal
 from quorate.core.members import Counter, Key, MemberId, Nonce, Proof
@@ -322,3 +323,6 @@ class Kind(msgspec.Struct, frozen=True):
     collector: Callable[[Any, int], Collector]
     """(machine, now_us) -> a collector that starts everyone afresh."""
     tables: tuple[Table, ...]
+
+    def __post_init__(self) -> None:
+        ready(self.config, self.events, self.signals)

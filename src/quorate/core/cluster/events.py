@@ -10,6 +10,7 @@ from typing import Annotated, Any, ClassVar, Literal
 import msgspec
 from msgspec import Meta
 
+from quorate.core.codec import ready
 from quorate.core.machine import By, Event, Join, MemberEvent, Signal
 from quorate.core.members import Counter, MemberId
 
@@ -187,3 +188,6 @@ class HeartbeatSeen(msgspec.Struct, frozen=True, array_like=True):
     command: str = ""
     arguments: dict[str, Any] = {}
     fence: int = 0
+
+
+ready(HeartbeatSeen)

@@ -9,6 +9,7 @@ from typing import Annotated, Any
 import msgspec
 from msgspec import Meta
 
+from quorate.core.codec import ready
 from quorate.core.errors import ConfigError
 
 Seconds = Annotated[float, Meta(ge=0.001, le=31_536_000)]
@@ -205,3 +206,6 @@ class Fleet(msgspec.Struct):
         self.next_rank = max(used, default=-1) + 1
         self.free_ranks = [rank for rank in range(self.next_rank) if rank not in used]
         heapify(self.free_ranks)
+
+
+ready(Order)

@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 
 from quorate.core.cluster.state import Barrier, BarrierState, Fleet, Settled, Worker
+from quorate.core.codec import ready
 
 
 class Standing(msgspec.Struct, frozen=True):
@@ -88,3 +89,6 @@ def topics(fleet: Fleet, member: str) -> list[str]:
         f"barrier/{b.name}" for b in fleet.barriers.values() if b.settled and b.settled[-1].place(worker.seat) > -2
     ]
     return ["standing", *(["order"] if worker.order else []), *concerned]
+
+
+ready(Standing, Passage)
