@@ -59,11 +59,6 @@ def test_the_first_proposes_at_once_and_each_other_one_slot_after_the_one_before
     assert [delay_us("run", HEAD, 7, NAMES, name, SLOT_US) for name in turns] == [i * SLOT_US for i in range(5)]
 
 
-@pytest.mark.parametrize("most", [0, 1, 3, 5, 9])
-def test_the_first_of_an_order_are_the_same_however_many_are_wanted(most: int) -> None:
-    assert order("run", HEAD, 7, NAMES, most) == order("run", HEAD, 7, NAMES)[:most]
-
-
 def test_another_run_head_or_number_is_another_order() -> None:
     many = [f"h{i}" for i in range(40)]
     turns = [order(run, before, n, many) for run, before, n in HEADS]

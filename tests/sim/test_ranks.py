@@ -85,6 +85,13 @@ def test_a_store_that_is_lost_again_and_again_is_begun_anew_by_majorities(
     assert life.store.losses >= 4
 
 
+@pytest.mark.parametrize("seed", range(4001, 4001 + SEEDS))
+def test_most_of_them_are_left_behind_and_begin_anew_where_they_stood(seed: int) -> None:
+    life = Life(seed)
+    life.world.after(3_000_000, life.leave_behind)
+    assert life.live().violation == ""
+
+
 def test_a_rank_reads_the_journal_anew_where_entries_are_gone(monkeypatch: pytest.MonkeyPatch) -> None:
     loads: list[bool] = []
     whole = Peer.load

@@ -93,15 +93,25 @@ class Seen:
         self._pulse.close()
 
     def _work(self) -> None:
+        """Each at its own pace, counted from when it began and not from when it was done."""
+        look_s = beat_s = time.monotonic()
         count = 0
-        while not self._stop.wait(self._times.look_s):
+        while not self._stop.wait(max(0.0, min(look_s, beat_s) - time.monotonic())):
+            now_s = time.monotonic()
             with contextlib.suppress(QuorateError):
-                count += 1
-                for part in list(self.alive.values()):
-                    if part.incarnation:
-                        beat = part.beat(count)
-                        self._pulse.beat(self._job.run, beat.key, Beat(beat.seq, beat.note))
-                self._look()
+                if now_s >= look_s:
+                    look_s = now_s + self._times.look_s
+                    self._look()
+                if now_s >= beat_s:
+                    beat_s = now_s + self._times.beat_s
+                    count += 1
+                    self._beat(count)
+
+    def _beat(self, count: int) -> None:
+        for part in list(self.alive.values()):
+            if part.incarnation:
+                beat = part.beat(count)
+                self._pulse.beat(self._job.run, beat.key, Beat(beat.seq, beat.note))
 
     def _look(self) -> None:
         beats, at_us = self._pulse.beats(self._job.run), time.monotonic_ns() // 1000

@@ -63,13 +63,11 @@ class Beats(msgspec.Struct, frozen=True):
 
 class Await(msgspec.Struct, frozen=True):
     """-> Usual, as soon as the next entry after ``after`` is said to be the usual one. Otherwise the number of the
-    newest entry, as Watch. ``since``: the last entry that was not the usual one. ``look``: whether to look for entries
-    of which nobody has told, when the time is over."""
+    newest entry, as Watch. ``since``: the last entry that was not the usual one."""
 
     after: int
     since: int
     timeout_us: int
-    look: bool = True
 
 
 class Tell(msgspec.Struct, frozen=True):

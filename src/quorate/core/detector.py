@@ -50,7 +50,8 @@ class Detector:
         self.timeout_us = timeout_us
         self._seen: dict[str, Seen] = {}
         self._heap: list[tuple[int, str]] = []
-        self._looked_us = now_us
+        self.looked_us = now_us
+        """When it has looked last; at the beginning, since when it watches."""
         self.stalled_us = 0
         """For how long this observer had stood still before its last look; 0 if it had not."""
 
@@ -81,8 +82,8 @@ class Detector:
     def look(self, now_us: int) -> list[Verdict]:
         """Who is overdue. They stay watched, and are named again after an eighth of the time-out, until they are
         dropped: whoever asks every moment must not be told every moment."""
-        since_us = now_us - self._looked_us
-        self._looked_us = now_us
+        since_us = now_us - self.looked_us
+        self.looked_us = now_us
         self.stalled_us = since_us if since_us > self.timeout_us // 2 else 0
         if self.stalled_us:
             self.restart(now_us)
@@ -109,7 +110,7 @@ class Detector:
     def looked_after(self, now_us: int) -> None:
         """Somebody else has kept looking in this observer's place until now, and has told what it heard: the time
         that has passed was no stall."""
-        self._looked_us = max(self._looked_us, now_us)
+        self.looked_us = max(self.looked_us, now_us)
 
     def restart(self, now_us: int) -> None:
         """Everyone gets the whole time-out again. Sequence numbers stay."""
@@ -137,4 +138,4 @@ class Detector:
 
     def patrol_us(self) -> int:
         """When to look next even if nobody is watched: for those whose own clocks must not count a stall."""
-        return self._looked_us + self.timeout_us // 4
+        return self.looked_us + self.timeout_us // 4

@@ -190,12 +190,12 @@ class Peer:
         last = yield Watch(run.head.n, timeout_us)
         return (yield from self.catch_up(last))
 
-    def await_usual(self, timeout_us: int, look: bool = True) -> Steps:
+    def await_usual(self, timeout_us: int) -> Steps:
         """As ``await_entry``, for those who need not read the usual to go on."""
         run, _ = self.folded()
         if self._turned is None:
             return (yield from self.await_entry(timeout_us))
-        found = yield Await(run.head.n, self._turned, timeout_us, look)
+        found = yield Await(run.head.n, self._turned, timeout_us)
         if isinstance(found, Usual):
             self.unread = Unread(self.now_us)
             return True

@@ -20,15 +20,13 @@ from quorate.core.dice import Dice
 from quorate.core.journal import chain_seed
 
 
-def order(run: str, head: bytes, n: int, proposers: Collection[str], most: int | None = None) -> list[str]:
-    """Who may propose entry ``n`` after whom. ``head`` is the digest of the entry before. ``most``: only the first so
-    many, which is less work."""
+def order(run: str, head: bytes, n: int, proposers: Collection[str]) -> list[str]:
+    """Who may propose entry ``n`` after whom. ``head`` is the digest of the entry before."""
     names = sorted(proposers)
     for name, other in pairwise(names):
         if name == other:
             raise ValueError(f"proposers = {names}: {name!r} is there twice; name each once")
-    wanted = len(names) if most is None else min(most, len(names))
-    return Dice(run, "turn", 0, 0, chain_seed(head, n)).sample(names, wanted)
+    return Dice(run, "turn", 0, 0, chain_seed(head, n)).sample(names, len(names))
 
 
 def delay_us(run: str, head: bytes, n: int, proposers: Collection[str], who: str, slot_us: int) -> int:

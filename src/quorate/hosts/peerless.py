@@ -182,8 +182,6 @@ class Peerless:
         usual = meeting.wait(self.run, op.after, op.since, timeout_s)
         if usual:
             return ops.Usual()
-        if usual is None and not op.look:
-            return op.after
         left_s = 0.0 if usual is None else timeout_s - (time.monotonic() - began_s)
         return journal.watch(self.run, op.after, left_s)
 

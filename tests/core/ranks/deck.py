@@ -132,6 +132,7 @@ class Sailor:
         self._held: list[Any] = []
         self._beats = 0
         self._beat()
+        self._look()
 
     @property
     def turn(self) -> Turn:
@@ -172,6 +173,17 @@ class Sailor:
             if self.part.incarnation and not self.frozen:
                 self._beats += 1
                 self.boat.store.do(self.part.beat(self._beats), lambda _: None)
+
+    def _look(self) -> None:
+        """As a rank's beater does, whatever else goes on."""
+        if self.alive:
+            self.boat.world.after(round(self.part.times.look_s * SECOND), self._look)
+            if self.peer.run is not None and not self.frozen:
+                self.boat.store.do(ops.Beats(), self._seen)
+
+    def _seen(self, notes: list[bytes]) -> None:
+        self.peer.observe(notes, self.boat.world.now_us)
+        self.part.collector.watched(self.boat.world.now_us)
 
     def kill(self) -> None:
         self.alive = False

@@ -147,6 +147,67 @@ def test_an_old_report_does_not_make_the_observer_look_as_if_it_had_stood_still(
     assert watcher.record().gone
 
 
+# -- since when one is silent --------------------------------------------------------------------------------------
+
+
+def looking(look_s: float) -> Watcher:
+    watcher = Watcher(0, 1)
+    watcher.collector.belong("0", round(look_s * SECOND))
+    watcher.arrive(0)
+    return watcher
+
+
+def silent_s(watcher: Watcher, rank: int) -> float:
+    return (watcher.collector.silent_us(str(rank), watcher.now_us) or 0) / SECOND
+
+
+def test_silence_counts_from_the_look_before_the_one_that_saw_the_last_beat() -> None:
+    """The beat may have been written just after that look."""
+    watcher = looking(2)
+    watcher.pass_s(4, 0, 1)
+    assert silent_s(watcher, 1) == 1
+    watcher.pass_s(29, 0)
+    assert watcher.due() == []
+    watcher.pass_s(1, 0)
+    assert watcher.record().gone == [(2, "no sign of life for 31.0 s; 30.0 s are allowed")]
+
+
+def test_but_from_no_more_than_a_look_before_where_looks_come_late() -> None:
+    """Or an observer that was slow would give up whoever beats in time."""
+    watcher = looking(0.25)
+    watcher.pass_s(4, 0, 1)
+    assert silent_s(watcher, 1) == 0.25
+
+
+def test_and_never_from_after_the_beat_was_seen() -> None:
+    """What another has seen is told later, when this one has looked meanwhile."""
+    watcher = looking(2)
+    watcher.pass_s(10, 0)
+    seen_us = watcher.now_us - 5 * SECOND
+    watcher.collector.hear(watcher.deck.beat(1, 100), watcher.deck.machine, seen_us)
+    assert silent_s(watcher, 1) == 5
+
+
+def test_what_another_has_looked_at_in_its_place_is_a_look() -> None:
+    watcher = looking(2)
+    watcher.pass_s(4, 0, 1)
+    watcher.now_us += SECOND
+    watcher.collector.watched_for(watcher.now_us)
+    watcher.now_us += SECOND // 2
+    watcher.hear(watcher.deck.beat(1, 100))
+    assert silent_s(watcher, 1) == 0.5
+
+
+def test_one_that_is_new_to_an_observer_is_not_silent_since_before() -> None:
+    watcher = looking(2)
+    watcher.now_us += SECOND
+    watcher.hear(watcher.deck.beat(1, 1))
+    assert silent_s(watcher, 1) == 1
+
+
+# -- coming and going ---------------------------------------------------------------------------------------------
+
+
 def test_one_that_waits_and_falls_silent_is_not_counted_in() -> None:
     watcher = Watcher(0)
     watcher.write(watcher.deck.joining(1))

@@ -58,6 +58,28 @@ def test_all_of_them_meet_again_in_one_journal() -> None:
     assert {sailor.part.crew.config.generation for sailor in sailors} == {1}
 
 
+def test_one_that_has_read_no_record_does_not_begin_before_those_who_have() -> None:
+    """It joined before the others, and slept until the store was lost: it knows of nobody but itself."""
+    boat = Boat()
+    newcomer = boat.sailor(0)
+    newcomer.go(newcomer.part.join())
+    boat.pass_s(0.002)
+    newcomer.frozen = True
+    others = boat.board(1, 2, 3)
+    for _ in range(3):
+        turns = boat.all_vote(*others)
+    assert newcomer.part.crew.log == []
+    lose_store(boat)
+    newcomer.frozen = newcomer.busy = False
+    newcomer.go(come_back(newcomer))
+    boat.pass_s(0.5)
+    assert boat.entries == [], "it waits for those who may remember more"
+    back_together(boat, others)
+    assert {(sailor.turn.generation, sailor.turn.number) for sailor in others} == {(1, turns[0].number)}
+    boat.sail(lambda: not newcomer.busy)
+    assert newcomer.turn.number >= turns[0].number
+
+
 def test_what_only_a_minority_remembers_is_lost_and_its_rank_takes_over_the_model() -> None:
     boat = Boat()
     ahead, *others = sailors = boat.board(0, 1, 2)

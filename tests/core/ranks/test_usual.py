@@ -64,13 +64,27 @@ def test_what_a_rank_is_told_is_what_it_reads_later_but_for_who_decided() -> Non
 
 
 def test_what_was_told_and_never_heard_costs_a_look(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Store, "_tell", lambda _self, _op: None)
     boat = Boat(form_members=3)
     crew = boat.board(0, 1, 2)
-    monkeypatch.setattr(Store, "_tell", lambda _self, _op: None)
     began_us = boat.world.now_us
     take_turns(boat, *crew)
-    assert boat.world.now_us - began_us < 2 * crew[0].part.times.look_s * SECOND
+    assert boat.world.now_us - began_us < 2 * crew[0].part.times.wait_s() * SECOND
     assert {sailor.turn.number for sailor in crew} == {1}
+
+
+@pytest.mark.parametrize("waited_ms", range(300, 500, 40))
+def test_it_costs_no_more_in_the_middle_of_waiting_for_a_turn(monkeypatch: pytest.MonkeyPatch, waited_ms: int) -> None:
+    monkeypatch.setattr(Store, "_tell", lambda _self, _op: None)
+    boat = Boat(form_members=12)
+    crew = boat.board(*range(12))
+    for sailor in crew[1:]:
+        sailor.go(sailor.part.vote(True))
+    boat.pass_s(waited_ms / 1000)
+    began_us = boat.world.now_us
+    boat.all_vote(crew[0])
+    boat.until(lambda: not any(sailor.busy for sailor in crew))
+    assert boat.world.now_us - began_us < crew[0].part.times.wait_s() * SECOND + 4000
 
 
 def no_vote(boat: Boat, crew: list[Sailor]) -> None:
@@ -99,7 +113,7 @@ def test_whoever_waits_is_told_at_once_that_there_is_another_record_and_reads_it
     take_turns(boat, *crew)
     began_us, before = boat.world.now_us, len(crew[0].asked)
     unusual(boat, crew)
-    assert boat.world.now_us - began_us < crew[0].part.times.look_s * SECOND / 2
+    assert boat.world.now_us - began_us < crew[0].part.times.wait_s() * SECOND / 2
     assert asked(crew[0], before) == ["Arrive", "Await", "Read"]
     for sailor in crew:
         assert sailor.turn.before is not None
@@ -133,7 +147,7 @@ def test_letters_that_were_written_in_meanwhile_do_not_keep_the_last_one() -> No
     began_us, before = boat.world.now_us, len(crew[1].asked)
     take_turns(boat, *crew)
     assert asked(crew[1], before) == ["Arrive", "Append", "Tell", "Collect", "Append", "Tell"]
-    assert boat.world.now_us - began_us < crew[1].part.times.look_s * SECOND
+    assert boat.world.now_us - began_us < crew[1].part.times.wait_s() * SECOND
     assert crew[0].turn.number == crew[1].turn.number == 1
 
 
@@ -175,6 +189,16 @@ def test_one_that_cannot_read_any_more_what_it_was_told_reads_anew() -> None:
     boat.sail(lambda: not crew[0].busy)
     assert sum(isinstance(op, ops.Load) for op in crew[0].asked) == loads + 1
     assert crew[0].turn.joined
+
+
+def test_a_member_that_read_the_journal_anew_decides_under_its_own_name() -> None:
+    boat = Boat(form_members=2, snapshot_every=4)
+    crew = boat.board(0, 1)
+    while sum(isinstance(op, ops.Load) for op in crew[0].asked) < 2:
+        take_turns(boat, *crew)
+    take_turns(boat, *reversed(crew))
+    assert boat.read_on(crew[1]).decider == "0"
+    assert crew[0].part.lives == 1
 
 
 def test_a_record_that_is_unread_counts_when_the_store_is_lost() -> None:

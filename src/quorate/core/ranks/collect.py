@@ -35,6 +35,7 @@ class Collector:
     def __init__(self, machine: Ranks, now_us: int) -> None:
         self.decider = "host"
         """Who proposes what is due here. It does not give itself up: whoever decides is there."""
+        self._look_us = 0
         self._timeout_us = us(machine.crew.config.t_dead_s)
         self._detector = Detector(self._timeout_us, now_us)
         self._arrivals: dict[int, Arrival] = {}
@@ -44,6 +45,11 @@ class Collector:
         self._watched = {rank.id for rank in machine.crew.here()}
         for rank in machine.crew.here():
             self._detector.watch(rank.id, now_us)
+
+    def belong(self, decider: str, look_us: int) -> None:
+        """To one that decides under this name and looks at the others' beats that often."""
+        self.decider = decider
+        self._look_us = look_us
 
     # -- signals in -------------------------------------------------------------------------------------------------
 
@@ -55,7 +61,7 @@ class Collector:
         if signal.incarnation != rank.incarnation:
             return superseded(rank.id, signal.incarnation, rank.incarnation)
         if isinstance(signal, RankBeat):
-            self._detector.hear(rank.id, signal.seq, now_us)
+            self._detector.hear(rank.id, signal.seq, self._written_us(now_us))
             return None
         if signal.attempt != crew.attempt + 1:
             why = f"attempt {signal.attempt} is not the one that is being tried, which is {crew.attempt + 1}"
@@ -64,6 +70,12 @@ class Collector:
             return Refusal("wrong_state", f"rank {rank.id} is {rank.state.value}", "wait to be counted in")
         self._arrivals.setdefault(rank.seat, Arrival(signal.ok, now_us))
         return None
+
+    def _written_us(self, seen_us: int) -> int:
+        """The earliest that a beat can be which this look was the first to see: the look before did not see it. Where
+        that was long ago it is taken for no older than a look, so that an observer whose look came late gives up
+        nobody too early."""
+        return min(seen_us, max(self._detector.looked_us, seen_us - self._look_us))
 
     def watched(self, now_us: int) -> None:
         """The observer has looked at everybody's numbers just now. One that has not done so for long knows nothing

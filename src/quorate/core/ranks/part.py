@@ -35,9 +35,6 @@ from quorate.core.stagger import lone_delay_us, order
 
 PLACES: Final = 8
 """Among which those draw who do not know each other yet."""
-EARLY_PLACES: Final = 3
-EARLY_SHARE: Final = 4
-"""How many look early, and after which part of a slot. More than one, since it may be they who are missing."""
 MAX_DUTY_NAME: Final = 64
 GENERATION_BITS: Final = 40
 """Room for attempts below the generation in a token; both together fit into 60 bits."""
@@ -119,6 +116,7 @@ class Part:
         self.stage = Stage.JOINING
         if self.peer.run is None:
             yield from self._load()
+        self._own_collector()
         yield from self._begin_life()
         while True:
             self._check_open()
@@ -129,12 +127,12 @@ class Part:
                 yield from self._begin_life()
             elif self._overtaken():
                 yield from self._apply()
-            yield from self._await_or_decide(self.peer.await_entry, self._look_us, self._lone_us)
+            yield from self._await_or_decide(self.peer.await_entry, self._wait_us, self._lone_us)
 
     def _load(self) -> Steps:
         """Read the journal, perhaps anew. Times that do not fit the run's would give up ranks that are well."""
         yield from self.peer.load()
-        self.collector.decider = self.peer.me
+        self._own_collector()
         run_s = self.crew.config.t_dead_s
         if run_s != self.times.dead_s:
             fix = f"the run was created with {run_s:g}: start every rank with the same, or create another run"
@@ -142,6 +140,10 @@ class Part:
         run, _ = self.peer.folded()
         known = run.roster.members.get(self.peer.me)
         self._let_in = self._let_in or (known is not None and known.nonce == self._nonce)
+
+    def _own_collector(self) -> None:
+        """Each time the journal is read there is a new one."""
+        self.collector.belong(self.peer.me, us(self.times.look_s))
 
     def _begin_life(self) -> Steps:
         self.lives += 1
@@ -211,7 +213,7 @@ class Part:
                 return self._turn(joined=True)
             if standing in OUT:
                 return (yield from self.join())
-            yield from self._await_or_decide(self.peer.await_entry, self._look_us, self._lone_us)
+            yield from self._await_or_decide(self.peer.await_entry, self._wait_us, self._lone_us)
 
     # -- attempts ---------------------------------------------------------------------------------------------------
 
@@ -223,8 +225,6 @@ class Part:
         note = encode(RankArrived(self.peer.me, self.incarnation, attempt, ok))
         if self._decided() < attempt:
             yield from self._arrive(attempt, note)
-        if self._decided() < attempt:
-            yield from self._look_early()
         while self._decided() < attempt:
             self._check_open()
             mine = self.mine()
@@ -277,7 +277,7 @@ class Part:
         try:
             if (yield from wait(patience_us())):
                 return False
-            if (turn_us := delay_us()) and (yield from wait(turn_us)):
+            if (yield from self._await_turn(wait, delay_us)):
                 return False
             self.stage = Stage.CONSENSUS if self.stage is Stage.READY else self.stage
             if self.crew.members():
@@ -289,54 +289,56 @@ class Part:
             return False
         return True
 
+    def _await_turn(self, wait: Callable[[int], Steps], delay_us: Callable[[], int]) -> Steps:
+        """As long as the order says, and no longer than usual at a time: an entry may be there that nobody told of. If
+        somebody has to be given up meanwhile the order is another one, and what was waited counts. -> whether there is
+        an entry."""
+        began_us = now_us = self.peer.now_us
+        while (turn_us := began_us + delay_us()) > now_us:
+            most_us = min(turn_us, now_us + us(self.times.wait_s()))
+            if (yield from wait(self.collector.next_us(self.crew, now_us, most_us) - now_us)):
+                return True
+            now_us = self.peer.now_us
+        return False
+
     def _look(self) -> Steps:
         """Nobody is given up before its beats were looked at just now."""
         yield from self.peer.look()
         self.collector.watched(self.peer.now_us)
 
-    def _look_us(self) -> int:
-        return us(self.times.look_s)
+    def _wait_us(self) -> int:
+        return us(self.times.wait_s())
 
     def _next_us(self) -> int:
         """Until the next look, or until there may be somebody to give up."""
         now_us = self.peer.now_us
-        return self.collector.next_us(self.crew, now_us, now_us + us(self.times.look_s)) - now_us
-
-    def _look_early(self) -> Steps:
-        """Silence counts from when a beat was last seen to change, and between two looks it may change unseen. So where
-        somebody keeps the others waiting, those who would be the first to give it up see its last beat soon."""
-        try:
-            came = yield from self.peer.await_usual(us(self.times.slot_s) // EARLY_SHARE, look=False)
-            if not came and self.peer.me in self._places(EARLY_PLACES):
-                yield from self._look()
-        except EntriesGone:
-            yield from self._load()
-
-    def _places(self, most: int | None = None) -> list[str]:
-        """The drawn order, or the first of it."""
-        head = self.peer.folded()[0].head
-        return order(head.run, head.digest, head.n + 1, self.crew.names_of_members(), most)
+        return self.collector.next_us(self.crew, now_us, now_us + us(self.times.wait_s())) - now_us
 
     def _turn_us(self) -> int:
-        """By place in the drawn order, among those who would not be given up."""
+        """By place in the drawn order, among those who would not be given up. Not all at once, or most would find that
+        they did it for nothing; and not so late that an observer would take the wait for a stall of its own."""
+        head = self.peer.folded()[0].head
+        drawn = order(head.run, head.digest, head.n + 1, self.crew.names_of_members())
         out = {rank.id for rank in self.collector.gone(self.crew, self.peer.now_us)}
-        place = [name for name in self._places() if name not in out].index(self.peer.me)
-        return min(place * us(self.times.slot_s), us(self.times.look_s))
+        place = [name for name in drawn if name not in out].index(self.peer.me)
+        return min(place * us(self.times.slot_s), us(self.times.beat_s))
 
     def _lone_us(self) -> int:
         """The same for one who is not in, and does not know who else may decide."""
         head = self.peer.folded()[0].head
         delay_us = lone_delay_us(head.run, head.digest, head.n + 1, self.peer.me, PLACES, us(self.times.slot_s))
-        return min(delay_us, us(self.times.look_s))
+        return min(delay_us, us(self.times.beat_s))
 
     def _usual_turn(self) -> Turn:
         """After the usual, which has yet to be read: everybody who was in goes on. Who decided is not known yet."""
-        crew = self.crew
+        crew, now = self.crew, self._trying()
         names = crew.names_of_members()
+        index = now.index if names is now.members else names.index(self.peer.me)
         before = Decision(crew.attempt + 1, crew.number, "committed", "", names, [], [], [], 0, 0, "")
         self.stage = Stage.NEW_ITERATION
-        index, generation = names.index(self.peer.me), crew.config.generation
-        self._now = Turn(crew.attempt + 2, crew.number + 1, names, index, False, names, before, generation)
+        self._now = Turn(
+            crew.attempt + 2, crew.number + 1, names, index, False, names, before, crew.config.generation
+        )  # fmt: skip
         return self._now
 
     def recall(self, before: Decision) -> Decision:
@@ -387,7 +389,7 @@ class Part:
                 if (letter.sender, letter.seq) == (ops.DUTY + name, turn.attempt):
                     return _value(letter)
             yield from self._pause(pause_us)
-            pause_us = min(2 * pause_us, us(self.times.look_s))
+            pause_us = min(2 * pause_us, us(self.times.wait_s()))
             if self.crew.attempt >= turn.attempt:
                 why = f"attempt {turn.attempt} has been decided without rank {self.peer.me}"
                 raise Refused(Refusal("stale_token", why, "vote: the rank joins again"))
@@ -398,7 +400,7 @@ class Part:
         named = decider if decider in turn.members else turn.members[0]
         if self.peer.me == named:
             return 0
-        return us(self.times.help_s) + min(turn.index * us(self.times.slot_s), us(self.times.look_s))
+        return us(self.times.help_s) + min(turn.index * us(self.times.slot_s), us(self.times.wait_s()))
 
     def _pause(self, pause_us: int) -> Steps:
         try:

@@ -1,12 +1,13 @@
 """After the store has lost its memory: the ranks that are left begin the run anew, where it stood, in an empty one.
 
 Everything a store knew is gone, except what ranks remember: each knows the newest record it has adopted. A majority of
-the members of the newest record that anybody remembers may begin anew. Two such majorities have a member in common, so
-there cannot be two; whoever is in the minority cannot know what the others have decided meanwhile, waits for a while,
-and then ends and says so.
+the members of the newest record that anybody who is there remembers may begin anew. Two majorities of one record have a
+member in common; whoever is in the minority cannot know what the others have decided meanwhile, waits for a while, and
+then ends and says so.
 
 A store may be lost again before all of that majority have seen the new beginning. So the first record needs a majority
-of them too: whoever comes together in yet another store, one of them knows that there was one.
+of them too: whichever majority of them comes together in yet another store, one of it knows that there was one. What
+this does not cover is a newer record without most of them, of which they do not know: docs/ranks.md says so.
 
 The run goes on in a new *generation*, with a new journal: no member is in, and all who are there join again. What was
 decided after the newest record that the majority remembers is lost, like the steps that were taken on it; who took them
@@ -66,15 +67,21 @@ def begin_anew(part: Part) -> Steps:
         notes: list[bytes] = yield ops.Beats()
         claims = _claims(notes, mine)
         newest = max(claims, key=lambda claim: (claim.generation, claim.attempt, claim.number))
-        here = sorted({claim.rank for claim in claims} & set(newest.members), key=int)
-        needed = majority(newest.members)
-        if len(here) >= needed:
+        here = sorted({claim.rank for claim in claims}, key=int)
+        waited_us = part.peer.now_us - began_us
+        if _is_record(newest):
+            here = [rank for rank in here if rank in newest.members]
+            needed, waits_us = majority(newest.members), 0
+        else:
+            needed, waits_us = part.crew.needed(), part.times.dead_us()
+            newest = msgspec.structs.replace(newest, members=here)
+        if len(here) >= needed and waited_us >= waits_us:
             part.peer.created = _successor(part, newest)
             yield from _enter(part, mine)
             return
-        if part.peer.now_us - began_us > patience_us:
+        if waited_us > patience_us:
             raise Refused(_too_few(newest, here, needed, patience_us))
-        yield ops.Watch(0, us(part.times.look_s))
+        yield ops.Watch(0, us(part.times.wait_s()))
 
 
 def _remembered(part: Part) -> Claim:
@@ -84,6 +91,13 @@ def _remembered(part: Part) -> Claim:
         return Claim(me, config.generation, crew.attempt + 1, crew.number + 1, crew.names_of_members())
     members = crew.log[-1].members if crew.log else config.began_members
     return Claim(me, config.generation, crew.attempt, crew.number, members or [rank.id for rank in crew.here()] or [me])
+
+
+def _is_record(claim: Claim) -> bool:
+    """Whether it comes from a record. A rank that joined and has read none knows neither who was in nor how far the
+    run had come. If nobody there remembers one, they need to be as many as at the first beginning, and give those who
+    may remember one the time to come."""
+    return claim.generation > 0 or claim.attempt > 0
 
 
 def _claims(notes: list[bytes], mine: Claim) -> list[Claim]:
@@ -106,7 +120,6 @@ def _enter(part: Part, mine: Claim) -> Steps:
     of it and no record: nothing has come of that one."""
     least = mine.generation + bool(part.crew.log)
     yield from part.peer.load()
-    part.collector.decider = part.peer.me
     found = part.crew.config.generation
     if found < max(1, least):
         why = f"in the new store the run begins with generation {found}, and this rank remembers {mine.generation}"

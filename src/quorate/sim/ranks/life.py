@@ -53,6 +53,7 @@ class Life:
         self.planned = world.between(2, 12)
         self._gone: set[int] = set()
         """Ranks that nobody starts again."""
+        self._left_behind = False
         self._over = False
 
     def live(self) -> Outcome:
@@ -183,9 +184,35 @@ class Life:
         self.store.forget_notes()
 
     def _lose_store(self) -> None:
-        """Its server has died, and an empty one has its address."""
+        """Its server has died, and an empty one has its address. Not again where many were left behind: they, and those
+        who went on without them, would each begin anew in a store of their own."""
+        if not self._left_behind:
+            self._lose()
+
+    def _lose(self) -> None:
         self.checkers.lost()
         self.store.lose()
+
+    def leave_behind(self) -> None:
+        """Most of them stand still until the rest has gone on without them. When they wake up the store is empty, and
+        the rest stands still: so they begin anew where they stood, and the rest has to go back. Those who have not been
+        in anything yet stand nowhere, and are left alone. No fault that is drawn: tests ask for it."""
+        alive = [process for process in self.processes if process.alive and process.attempt]
+        if self._left_behind or not alive:
+            return
+        self._left_behind = True
+        behind = self.world.rng.sample(alive, len(alive) // 2 + 1)
+        for_us = self.world.between(round(DEAD_S * SECOND) + 200 * MS, 3 * SECOND)
+        for process in behind:
+            process.pause(for_us)
+        self.world.after(for_us, self._lose_store_behind, [process for process in alive if process not in behind])
+
+    def _lose_store_behind(self, ahead: list[SimRank]) -> None:
+        if self._over:
+            return
+        for process in ahead:
+            process.pause(self.world.between(100 * MS, SECOND))
+        self._lose()
 
     def _twin(self) -> None:
         """A second process under a rank that is taken: the newer one wins, the older one ends."""

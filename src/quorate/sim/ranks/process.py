@@ -66,6 +66,7 @@ class SimRank:
         world.note(self.name, lambda: "starts")
         self._go_on(None)
         self._beat()
+        self._look()
 
     # -- what it does -----------------------------------------------------------------------------------------------
 
@@ -206,31 +207,38 @@ class SimRank:
     # -- its pulse, on a connection of its own ----------------------------------------------------------------------
 
     def _beat(self) -> None:
-        """Beats and looks at the others' beats, whatever the training does; not while the process is stopped."""
+        """Whatever the training does; not while the process is stopped."""
         if not self.alive:
             return
-        self.world.after(round(self._times.look_s * 1e6), self._beat)
-        if self._paused_us > self.world.now_us or self.cut_off or self.peer.run is None:
-            return
-        self._beats += 1
-        if self.part.incarnation:
+        self.world.after(round(self._times.beat_s * 1e6), self._beat)
+        if self._awake() and self.part.incarnation:
+            self._beats += 1
             beat = self.part.beat(self._beats)
             self.world.after(self._under_way_us(), self._store.do, beat, _nothing, self._known)
-        self.world.after(self._under_way_us(), self._look)
 
     def _look(self) -> None:
-        if self.alive and not self.cut_off and self._paused_us <= self.world.now_us:
-            at_us = self.now_us()
-            seen: Any = lambda notes: self.world.after(self._under_way_us(), self._seen, notes, at_us)  # noqa: E731
+        """At the others' beats."""
+        if not self.alive:
+            return
+        self.world.after(round(self._times.look_s * 1e6), self._look)
+        if self._awake():
+            self.world.after(self._under_way_us(), self._reads)
+
+    def _awake(self) -> bool:
+        return self.alive and self.peer.run is not None and not self.cut_off and self._paused_us <= self.world.now_us
+
+    def _reads(self) -> None:
+        if self._awake():
+            seen: Any = lambda notes: self.world.after(self._under_way_us(), self._seen, notes)  # noqa: E731
             self._store.do(ops.Beats(), seen, self._known)
 
-    def _seen(self, notes: list[bytes] | StoreLost, at_us: int) -> None:
+    def _seen(self, notes: list[bytes] | StoreLost) -> None:
         if isinstance(notes, StoreLost):
             return
         if self.alive and self.peer.run is not None and self._paused_us <= self.world.now_us:
             self._reached_us = max(self._reached_us, self.world.now_us)
-            self.peer.observe(notes, at_us)
-            self.part.collector.watched(at_us)
+            self.peer.observe(notes, self.now_us())
+            self.part.collector.watched(self.now_us())
 
     # -- faults -----------------------------------------------------------------------------------------------------
 

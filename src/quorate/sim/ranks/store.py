@@ -153,7 +153,7 @@ class Store:
     def _await_over(self, waiting: tuple[ops.Await, Reply]) -> None:
         if waiting in self._awaiting:
             self._awaiting.remove(waiting)
-            waiting[1](self.last if waiting[0].look else waiting[0].after)
+            waiting[1](self.last)
 
     def _tell(self, op: ops.Tell) -> None:
         if op.usual:

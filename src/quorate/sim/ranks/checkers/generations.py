@@ -32,6 +32,8 @@ class Generations(Checker):
             self.fail(f"generation {generation} has records in store {self._stores[generation]} and in store {store}")
         if generation and generation not in self._records:
             self._first(config, members)
+            began = (config.began_number, config.began_members)
+            self._records[generation] = {config.began_attempt: began}  # the rest may be lost before anybody has read it
         self._records.setdefault(generation, {})[attempt] = (number, members)
 
     def _first(self, config: Config, members: list[str]) -> None:
