@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import threading
+import time
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +12,7 @@ import pytest
 from typer.testing import CliRunner
 
 from quorate.cli import app, federated
+from quorate.demo import anchors
 from quorate.demo.anchors import (
     ALL,
     CLEAN,
@@ -17,21 +20,26 @@ from quorate.demo.anchors import (
     LIED,
     REACHED,
     ROBUST,
+    TRIED,
     TWO,
     WHOLE,
     Anchors,
     Curve,
+    Experiment,
     decay,
     final,
     judge,
     rounds_to,
 )
-from quorate.demo.task import Beside
+from quorate.demo.beside import Beside
+from quorate.demo.task import TaskStopped
+from quorate.learn.experiment import Settings
 from quorate.plots import Plot, Series
 from quorate.report import Report
 
+PATIENCE_S = 30.0
 MEDIAN, TRIMMED, KRUM = ROBUST
-CENTRAL = Beside(0.9, 3_600_000, [(1.0, 0.5), (30.0, 0.9)])
+CENTRAL = Beside(0.9, 3_600_000, [(1.0, 0.5), (30.0, 0.9)], 20, 0.05)
 
 
 def curve(reaches: int, ends: float, rounds: int = 30) -> Curve:
@@ -102,7 +110,7 @@ def test_rounds_are_counted_to_the_first_that_reaches_it() -> None:
 def test_the_experiments_differ_in_what_is_compared_and_in_nothing_else() -> None:
     """But for the step: with all samples at once another one is best."""
 
-    def plain(experiment: Any) -> dict[str, Any]:
+    def plain(experiment: Experiment) -> dict[str, Any]:
         return experiment.config(300) | {"hyper": None, "hyper_steps": None}
 
     assert plain(IID) == plain(TWO) == plain(WHOLE)
@@ -113,6 +121,56 @@ def test_the_experiments_differ_in_what_is_compared_and_in_nothing_else() -> Non
     )
     assert {(one.lr, one.epochs, one.rounds) for one in (LIED, CLEAN, *ROBUST)} == {(0.1, 2, 100)}
     assert decay(300) == [(150, 0.5), (225, 0.2), (270, 0.05)]
+
+
+class Pretended:
+    """Tasks that are over when two of them are under way, and what they were asked for."""
+
+    def __init__(self, fails: str = "") -> None:
+        self.fails = fails
+        self.met = threading.Barrier(2)
+        self.wished: list[tuple[Settings, dict[str, Any]]] = []
+        self.ended = 0
+
+    def run(self, settings: Settings, config: dict[str, Any], progress: Any, _patience_s: float) -> Any:
+        self.wished.append((settings, config))
+        self.met.wait(PATIENCE_S)
+        if self.fails and config["aggregation"]["rule"] == self.fails:
+            raise TaskStopped("the run is Paused")
+        try:
+            until = time.monotonic() + PATIENCE_S
+            while self.fails and time.monotonic() < until:
+                progress({"rounds": config["rounds"], "round": 0})
+        except TaskStopped:
+            self.ended += 1
+            raise
+        return [{"samples": 600, "evaluation": {"accuracy": 0.9}}] * config["rounds"]
+
+
+def test_all_are_run_two_at_a_time_and_beside_one_machine(monkeypatch: pytest.MonkeyPatch) -> None:
+    pretended, compared = Pretended(), []
+
+    def told(*given: Any) -> Beside:
+        compared.append(given)
+        return CENTRAL
+
+    monkeypatch.setattr(anchors, "run_task", pretended.run)
+    monkeypatch.setattr(anchors, "best_beside", told)
+    found = anchors.run_anchors(lambda _name, _shown: None, 20)
+    assert len(pretended.wished) == len(ALL)
+    assert {config["rounds"] for _, config in pretended.wished} == {20}
+    (given,) = compared
+    assert (given[0], len(given[1]), given[3], given[4]) == (IID.settings(), 20, TRIED, decay(20))
+    assert [len(plot.series) for plot in found.plots] == [4, 5]
+
+
+def test_one_that_cannot_go_on_ends_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    pretended = Pretended(fails="fedavg")
+    monkeypatch.setattr(anchors, "run_task", pretended.run)
+    monkeypatch.setattr(anchors, "ALL", (IID, LIED, *ROBUST))
+    with pytest.raises(TaskStopped, match="Paused"):
+        anchors.run_anchors(lambda _name, _shown: None)
+    assert (len(pretended.wished), pretended.ended) == (2, 1)
 
 
 @pytest.mark.parametrize("ends", [0.895, 0.7])

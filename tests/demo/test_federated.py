@@ -7,9 +7,10 @@ from typing import Any
 import pytest
 
 from quorate.core.errors import ConfigError
-from quorate.demo import demo_federated
-from quorate.demo.federated import DIES, LATE, LIAR, ROUNDS, Outcome, _judge
-from quorate.demo.task import Beside, TaskStopped, beside, run_task
+from quorate.demo import demo_federated, federated
+from quorate.demo.beside import Beside, beside, best_beside
+from quorate.demo.federated import DIES, LATE, LIAR, ROUNDS, Outcome, Participants, Story, _judge
+from quorate.demo.task import TaskStopped, run_task
 from quorate.launch.crowds import _deal
 from quorate.learn.experiment import Settings, make, source
 from quorate.report import Report
@@ -63,7 +64,7 @@ def judge(kills: int = 1, took_s: float = 30.0, **changes: Any) -> Report:
     rows = [{"updates": 8, "samples": 10, "evaluation": {"accuracy": 0.9}}] * ROUNDS
     story: Any = Told()
     story.kills = kills
-    outcome = Outcome("digits", rows, list(people.values()), Beside(0.91, 100, []))
+    outcome = Outcome("digits", rows, list(people.values()), Beside(0.91, 100, [], 10, 0.1))
     return _judge(story, outcome, told, ROUNDS, took_s)
 
 
@@ -98,6 +99,22 @@ def test_a_task_runs_to_its_end_and_twice_the_same() -> None:
     again = run_task(settings, QUICK | {"per_round": 3}, lambda _: None, 60.0)
     assert [row["weights"] for row in again] == [row["weights"] for row in rows]
     assert [row["admitted"] for row in again] == [row["admitted"] for row in rows]
+
+
+def test_a_demo_that_takes_too_long_says_what_it_waits_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    shown = {"round": 1, "phase": "Round", "open": None, "explanation": {"sentence": "waits for participant-2"}}
+    monkeypatch.setattr(federated, "GIVE_UP_S", 0.1)
+    monkeypatch.setattr(Story, "_look", lambda _self: shown)
+    story = Story(None, Participants("tcp://127.0.0.1:1", "digits"), lambda _what, _done: None)  # type: ignore[arg-type]
+    with pytest.raises(TaskStopped, match="round 1 of 14: waits for participant-2"):
+        story.play()
+
+
+def test_a_demo_whose_participants_do_not_come_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(federated, "PARTICIPANTS", 1)
+    monkeypatch.setattr(federated, "CONFIG", federated.CONFIG | {"standby_max_s": 0.2})
+    with pytest.raises(TaskStopped, match="the run is Paused: 0 of clients = 7 are registered"):
+        demo_federated(lambda _what, _done: None, "digits")
 
 
 def test_a_task_that_cannot_go_on_says_why() -> None:
@@ -144,6 +161,23 @@ def test_one_machine_looks_at_as_many_samples() -> None:
     assert found.passes == 6 * 1442
     assert found.points[-1] == (2.0, found.accuracy)
     assert found.accuracy > 0.8
+
+
+def test_one_machine_lowers_its_learning_rate_when_the_rounds_do() -> None:
+    rows = [{"samples": 1442}] * 4
+    stops = beside(Settings("digits"), rows, epochs=3, batch_size=10, lr=0.1, decay=[(2, 1e-9)])
+    at = dict(stops.points)
+    assert at[2.0] > 0.8
+    assert {accuracy for number, accuracy in stops.points if number >= 2.0} == {at[2.0]}
+    assert len({accuracy for number, accuracy in stops.points if number <= 2.0}) > 1
+
+
+def test_rounds_are_held_against_the_best_that_one_machine_can_do() -> None:
+    rows = [{"samples": 1442}] * 2
+    tried = ((10, 1e-9), (10, 0.1), (1442, 1e-9))
+    found = best_beside(Settings("digits"), rows, 3, tried)
+    assert (found.batch_size, found.lr) == (10, 0.1)
+    assert found == beside(Settings("digits"), rows, 3, 10, 0.1)
 
 
 def test_everybody_is_dealt_to_one_process() -> None:

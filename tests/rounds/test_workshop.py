@@ -47,7 +47,9 @@ def workshop_of(coordinator: Coordinator) -> Workshop:
     return workshop
 
 
-def test_two_rounds_become_two_models(coordinator: Coordinator, parties: Parties, folder: Path, tmp_path: Path) -> None:
+def test_correction_2_the_model_that_a_round_makes_lies_where_the_next_one_looks(
+    coordinator: Coordinator, parties: Parties, folder: Path, tmp_path: Path
+) -> None:
     coordinator.create(RUN, "federated", clients=2, rounds=2)
     both = [parties.join("p1"), parties.join("p2")]
     play_round(folder, both[:1], -1, tmp_path)
@@ -57,9 +59,10 @@ def test_two_rounds_become_two_models(coordinator: Coordinator, parties: Parties
     assert [over["round"] for over in shown["history"]] == [0, 1]
     store = with_store(folder)
     for number, value in ((0, 0.0), (1, 5 / 3), (2, 10 / 3)):
-        path = store.local_path(KEYS.model(number))
+        path = store.local_path(f"{RUN}/{number}/global")
         assert path is not None
         assert np.allclose(load(path)["a"], value)
+    assert store.head(f"{RUN}/3/global") is None
     first = store.local_path(KEYS.update(0, "p1"))
     assert first is not None
     assert np.allclose(load(first)["b"], 1.0)

@@ -23,6 +23,7 @@ from quorate.objects import MemoryObjects
 from quorate.sdk import pipe
 from quorate.sdk.address import Address
 from quorate.sdk.depot import Depot, StoreWeights
+from quorate.sdk.errors import Ended
 from quorate.sdk.line import Line
 from quorate.sdk.partaking import Offer, Partaking
 from quorate.sdk.partaking_bridge import Held, PartakingBridge
@@ -286,6 +287,23 @@ def test_an_offer_for_which_nobody_waits_any_more_is_dropped() -> None:
     desk.mirror.outbox = [frame(pipe.Offered(Offer(3, 5, 10, DIGEST)))]
     desk.does()
     assert desk.calls() == []
+
+
+def test_one_whose_offer_cannot_be_taken_leaves_and_its_training_is_told_why() -> None:
+    desk = Desk().joined()
+    work = desk.mirror.work
+    assert work is not None
+    desk.mirror.offers(Offer(3, 5, 10, DIGEST))
+    desk.does()
+    assert desk.calls() == [(1, "update-offered")]
+    desk.hears(Answered(Cause("p1", 1, 1), Refusal("too_large", "it takes 2 MB", "send less")))
+    assert not desk.mirror.wants(work)
+    assert not desk.mirror.finished, "its place is handed back first"
+    assert desk.calls() == [(2, "participant-left")]
+    desk.hears(Answered(Cause("p1", 1, 2), Accepted(8)))
+    ended = desk.mirror.ended
+    assert isinstance(ended, Ended)
+    assert (ended.code, ended.why) == ("too_large", "it takes 2 MB")
 
 
 def test_a_lost_life_fails_what_was_asked_and_keeps_the_work() -> None:

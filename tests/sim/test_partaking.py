@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import msgspec
+import pytest
 from tests.core import byhand
 from tests.core.federated.study import Study, studying, weights
 
@@ -251,14 +252,43 @@ def test_poison_ends_it_with_the_reason() -> None:
     assert (refusal.code, refusal.why) == ("quarantined", "w has a NaN")
 
 
-def test_an_update_that_cannot_be_taken_is_refused_and_dropped() -> None:
+@pytest.mark.parametrize(
+    ("samples", "loss", "why"),
+    [(0, 1.0, "samples = 0: an update of nothing weighs nothing"), (5, float("nan"), "event.metrics[...]: Expected")],
+)
+def test_one_whose_offer_cannot_be_taken_leaves_and_says_why(samples: int, loss: float, why: str) -> None:
+    """Or the round would wait for one that is alive and does nothing, until time_max_s."""
+    pair = paired("a", count_min=1)
+    work = pair.logic.work
+    assert work is not None
+    assert pair.logic.offer(Offer(work.round, work.ticket, samples, weights("mine"), 10, {"loss": loss}))
+    pair.tick()
+    (ended,) = pair.said("ended")
+    assert (ended.code, ended.why[: len(why)]) == ("malformed", why)
+    assert pair.said("drop")
+    assert pair.logic.work is None
+    left = pair.study.who("p")
+    assert (left.state.value, left.reason) == ("Left", f"its update cannot be taken: {ended.why}")
+    pair.study.update("a")
+    assert pair.study.task.state.value == "Closing", "the round goes on without it"
+
+
+def test_one_that_was_given_up_before_its_goodbye_was_heard_ends_with_the_same_reason() -> None:
     pair = paired("a")
     work = pair.logic.work
     assert work is not None
-    pair.logic.offer(Offer(0, work.ticket, 0, weights("mine")))
+    pair.logic.offer(Offer(work.round, work.ticket, 0, weights("mine")))
+    pair.logic.tick(pair.now)
+    (call,) = [message for message in pair.logic.take() if isinstance(message, Call)]
+    actions = pair.study._at_rest(pair.study.hand.report(Received(pair.peer, call)))
+    pair.listen(actions)
+    pair.cut = True
+    pair.talk()
+    pair.study.lose("p")
+    pair.cut = False
     pair.tick()
-    assert [refusal.code for refusal in pair.said("refused")] == ["malformed"]
-    assert pair.logic.work is None
+    assert [refusal.code for refusal in pair.said("ended")] == ["malformed"]
+    assert pair.study.who("p").state.value == "Lost", "and it did not come back"
 
 
 def test_when_the_run_is_over_it_says_goodbye_and_ends() -> None:

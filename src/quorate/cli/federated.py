@@ -14,7 +14,8 @@ from quorate.cli.rounds import curves, rounds_table, write_plots
 from quorate.cli.run import parse_settings
 from quorate.core.errors import ConfigError
 from quorate.demo.anchors import HONEST_ROUNDS, run_anchors
-from quorate.demo.task import Beside, beside, run_task
+from quorate.demo.beside import Beside, beside
+from quorate.demo.task import run_task
 from quorate.learn.experiment import SIZES, Lie, Settings
 from quorate.plots import Drawing, Plot, Series
 from quorate.sdk.asking import TIMEOUT_S, rounds_over
@@ -134,8 +135,8 @@ def anchors(
 ) -> None:
     """What federated learning is known to do, on Fashion-MNIST, in two pictures: beside one machine, and with liars.
 
-    Three tasks of 300 rounds, five of 100, and one machine beside them: half an hour on two cores. Exit code 0 only if
-    every figure is as it should be.
+    Three tasks of 300 rounds, five of 100, and one machine beside them, three times: half an hour on two cores that do
+    nothing else. Exit code 0 only if every figure is as it should be.
 
     Examples:
 

@@ -23,7 +23,8 @@ from quorate.core.errors import QuorateError
 from quorate.core.federated import Federated
 from quorate.core.kinds import KINDS
 from quorate.core.run import fold
-from quorate.demo.task import Beside, beside
+from quorate.demo.beside import Beside, beside
+from quorate.demo.task import TaskStopped
 from quorate.hosts.keys import Keys, prefix_of
 from quorate.launch import Coordinator, coordinating, journal_of
 from quorate.learn import fashion
@@ -42,7 +43,7 @@ DIES, DIES_AT = "participant-3", 3
 LIAR, LATE, LATE_AT = "participant-7", "participant-9", 5
 KILL_AT: Final = 8
 CONFIG: Final[dict[str, Any]] = {
-    "clients": 7, "rounds": ROUNDS, "count_min": 6, "time_max_s": 15.0, "standby_max_s": 20.0, "refused_max": 3,
+    "clients": 7, "rounds": ROUNDS, "count_min": 6, "time_max_s": 15.0, "standby_max_s": 60.0, "refused_max": 3,
     "norm_bound": 1000.0, "heartbeat_interval_s": 0.3, "heartbeat_timeout_s": 2.0,
 }  # fmt: skip
 TRAINING: Final[dict[str, dict[str, Any]]] = {
@@ -91,8 +92,11 @@ class Participants:
         self.processes[name].wait()
 
     def told(self, name: str, patience_s: float) -> dict[str, Any]:
-        """How it says that it ended; empty if it was killed."""
-        out, _ = self.processes[name].communicate(timeout=patience_s)
+        """How it says that it ended; empty if it was killed, or has not gone."""
+        try:
+            out, _ = self.processes[name].communicate(timeout=patience_s)
+        except subprocess.TimeoutExpired:
+            return {}
         told: dict[str, Any] = msgspec.json.decode(out) if out else {}
         return told
 
@@ -118,11 +122,13 @@ class Story:
     def play(self) -> dict[str, Any]:
         """Until all rounds are over. -> what the run shows at the end."""
         began_s = time.monotonic()
+        waits = "the coordinator does not answer"
         while True:
             if time.monotonic() - began_s > GIVE_UP_S:
-                raise TimeoutError(f"not over after {GIVE_UP_S:.0f} s")
+                raise TaskStopped(f"the demo is not over after {GIVE_UP_S:.0f} s: {waits}")
             shown = self._look()
             if shown is not None:
+                waits = f"round {shown['round']} of {ROUNDS}: {shown['explanation']['sentence']}"
                 self._say("", max(0, shown["round"]))
                 if shown["phase"] in ("Finished", "Stopped", "Paused"):
                     return shown
@@ -179,6 +185,8 @@ def demo_federated(say: Say, samples: str = "auto") -> tuple[Report, Outcome]:
                 participants.start(who, {DIES: "slow", LIAR: "poison"}.get(who, "honest"))
             story = Story(coordinator, participants, say)
             shown = story.play()
+            if shown["phase"] != "Finished":
+                raise TaskStopped(f"the run is {shown['phase']}: {shown['reason']}")
             told = {who: participants.told(who, 10.0) for who in participants.processes}
         finally:
             participants.end()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import tempfile
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final
 
@@ -12,15 +12,13 @@ import msgspec
 
 from quorate.core.errors import QuorateError
 from quorate.launch import coordinating, crowds
-from quorate.learn import mlp
-from quorate.learn.experiment import EVALUATIONS, SIZES, Settings, source
+from quorate.learn.experiment import EVALUATIONS, Settings
 from quorate.sdk.asking import Asker, rounds_over
 from quorate.sdk.crowd_process import Wish
 
 RUN: Final = "task"
 PROCESSES: Final = 2
 LOOK_S: Final = 0.1
-BESIDE_POINTS: Final = 10
 OVER: Final = ("Finished", "Stopped", "Paused")
 
 Progress = Callable[[dict[str, Any]], None]
@@ -67,41 +65,3 @@ def _watch(asker: Asker, progress: Progress, deadline_s: float) -> list[dict[str
     if shown["phase"] != "Finished":
         raise TaskStopped(f"the run is {shown['phase']}: {shown['reason']}")
     return rounds_over(asker, RUN)
-
-
-class Beside(msgspec.Struct, frozen=True):
-    """The same model, trained on one machine that has all samples."""
-
-    accuracy: float
-    passes: int
-    """Samples looked at: as many as all participants together."""
-    points: list[tuple[float, float]]
-    """Accuracy against rounds: after as many samples as those rounds had."""
-
-
-def beside(
-    settings: Settings,
-    rows: list[dict[str, Any]],
-    epochs: int,
-    batch_size: int,
-    lr: float,
-    decay: Sequence[tuple[int, float]] = (),
-) -> Beside:
-    """What the rounds have to stand comparison with. ``decay``: from which round on the learning rate is which share of
-    itself."""
-    where = source(settings.samples)
-    x, y = where.load("train")
-    held_out = where.load("test")
-    weights = mlp.initial(SIZES[settings.samples], settings.seed)
-    passes = sum(row["samples"] for row in rows) * epochs
-    points = []
-    done = 0
-    for part in range(1, BESIDE_POINTS + 1):
-        upto = passes * part // BESIDE_POINTS
-        share = min([share for number, share in decay if number <= len(rows) * (part - 1) / BESIDE_POINTS], default=1.0)
-        trained = mlp.central(
-            weights, x, y, passes=upto - done, batch_size=batch_size, lr=lr * share, seed=settings.seed + part
-        )  # fmt: skip
-        weights, done = trained.weights, upto
-        points.append((len(rows) * part / BESIDE_POINTS, mlp.evaluate(weights, *held_out)["accuracy"]))
-    return Beside(points[-1][1], passes, points)

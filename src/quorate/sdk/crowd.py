@@ -27,6 +27,8 @@ from quorate.sdk.partaking import Offer, Partaking, Work
 from quorate.sdk.partaking_bridge import PartakingBridge
 
 RETRY_US: Final = 1_000_000
+EXPECTED: Final = frozenset({"run_closed", "member_gone"})
+"""Ends that need no word: the run is over, or it was asked to leave."""
 LEAST_S: Final = 0.001
 """Between two looks at the clock: timers of one participant must not starve another."""
 
@@ -179,6 +181,8 @@ class _Seat(asyncio.Protocol):
             case pipe.Dropped():
                 self._fate.dropped += 1
             case pipe.Finished(refusal=why):
+                if why.code not in EXPECTED:
+                    log.warning("%s is out: %s [%s]", self._bridge.session.member, why.why, why.code)
                 self._fate.ended = why
                 self._over.set()
 

@@ -9,6 +9,7 @@ over. The rules that a participant keeps:
 - What it has trained outlives its life: one that was given up and finds its place still open goes on there, and offers
   what it has. Only a new process trains again.
 - An update that is being looked at is waited for, whoever offered it: an earlier process under this name may have.
+- One whose offer cannot be taken at all leaves and says why: a round never waits for one that does nothing.
 - News may be lost like anything else. Every heartbeat's answer says where the run stands for this participant; if that
   is not what it knows, it asks. Who waits for a verdict asks now and then.
 """
@@ -19,6 +20,7 @@ from typing import Any, ClassVar
 
 import msgspec
 
+from quorate.core.codec import ready
 from quorate.core.errors import Refusal
 from quorate.core.federated.events import Beat, BeatSeen, ParticipantJoined, ParticipantLeft, UpdateOffered
 from quorate.core.federated.state import ParticipantState
@@ -34,6 +36,8 @@ LOOK_AGAIN = 5
 """Times the pause between two tries: so often one who waits for a verdict asks how it stands."""
 MOST_SELDOM = 16
 """The same: so long at most one who was told to come later waits before it asks again."""
+MAX_REASON = 256
+"""Of a goodbye."""
 _GONE = frozenset({ParticipantState.LOST.value, ParticipantState.LEFT.value, ParticipantState.DONE.value})
 
 
@@ -100,6 +104,8 @@ class Partaking(Membership):
         self._asked_us = 0
         self._now_us = 0
         self._put_off = 0
+        self._unfit: Refusal | None = None
+        """Why the last offer could not be taken."""
 
     # -- what a shell asks for --------------------------------------------------------------------------------------
 
@@ -193,8 +199,18 @@ class Partaking(Membership):
         elif answer.code == "contradiction":
             self._ask()
         else:
-            self._drop(answer.why)
-            self._note("refused", answer)
+            self._hand_back(answer)
+
+    def _hand_back(self, refusal: Refusal) -> None:
+        """An offer that cannot be taken, such as one with a metric that is no number, does not become better by being
+        sent again. Whoever stayed would keep its place in the round, alive and idle, until time_max_s."""
+        self._drop(refusal.why)
+        self._unfit = refusal
+        self.leave(f"its update cannot be taken: {refusal.why}"[:MAX_REASON])
+
+    def _end(self, why: Refusal) -> None:
+        """Who leaves because of a refusal ends with that: its training has to know."""
+        super()._end(self._unfit if self._unfit is not None and why.code == "member_gone" else why)
 
     def _join_answered(self, cause: Cause, answer: Accepted | Refusal, now_us: int) -> None:
         """Where there is no room, ask ever more seldom."""
@@ -277,3 +293,6 @@ class Partaking(Membership):
         self.work = self._offer = None
         self.waits = False
         self._note("drop", f"ticket {ticket}: {why}")
+
+
+ready(Work, Offer)

@@ -10,6 +10,7 @@ from typing import Any, ClassVar
 
 import msgspec
 
+from quorate.core.codec import ready
 from quorate.core.federated.events import ParticipantLeft
 from quorate.core.machine import MemberEvent
 from quorate.sdk import pipe
@@ -62,3 +63,6 @@ class PartakingBridge(Crossing):
                 self._out.append(pipe.Judged(note.value))
             case "finished":
                 self._out.append(pipe.Over(note.value))
+
+
+ready(Held)

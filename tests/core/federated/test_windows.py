@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from tests.core.federated.study import code, studying
+from tests.core.federated.study import Study, code, studying
 
 from quorate.core.federated.drawing import eligible
 from quorate.core.federated.events import (
@@ -346,6 +346,21 @@ def test_a_host_that_looks_only_when_it_is_due_sees_a_window_end_with_nobody_her
         study.wait_us(wake_us - study.hand.now_us)
     assert study.phase == "Paused"
     assert study.hand.now_us - began_us == pytest.approx(standby_max_s * 1_000_000, abs=100_000)
+
+
+@pytest.mark.parametrize("again", [False, True], ids=["created", "served again"])
+def test_a_run_to_which_nobody_comes_pauses_too(again: bool) -> None:
+    """No join, no heartbeat: nothing wakes the host but the end of the wait itself."""
+    study = Study(clients=2, standby_max_s=600.0)
+    if again:
+        study = study.takeover()
+    began_us = study.hand.now_us
+    while study.phase == "Standby" and study.hand.now_us - began_us < 1_200_000_000:
+        wake_us = study.hand.host.wake_us()
+        assert wake_us is not None
+        study.wait_us(max(0, wake_us - study.hand.now_us))
+    assert (study.phase, study.task.reason) == ("Paused", "0 of clients = 2 are registered")
+    assert study.hand.now_us - began_us == pytest.approx(600_000_000, abs=100_000)
 
 
 def test_an_update_that_cannot_be_looked_at_does_not_hold_a_round_for_ever() -> None:

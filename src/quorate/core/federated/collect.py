@@ -57,7 +57,8 @@ class Collector:
         """When this window began, on this host's clock."""
         self._looked = -1
         """The state of the machine in which nothing was due, until ``_next_us``."""
-        self._next_us: int | None = None
+        self._next_us: int | None = now_us
+        """At first at once: where nobody is here, nothing else would begin the wait for somebody."""
         self.beats = 0
         for participant in task.here.values():
             self._watch(participant.id, participant.incarnation, now_us)

@@ -11,6 +11,7 @@ from typing import Annotated, ClassVar
 import msgspec
 from msgspec import Meta
 
+from quorate.core.codec import ready
 from quorate.core.machine import By, DutyEnded, Event, Join, MemberEvent, Signal
 from quorate.core.members import Counter, MemberId
 
@@ -150,3 +151,6 @@ FederatedEvent = (
 )
 FederatedSignal = Beat
 __all__ = ["DutyEnded", "FederatedEvent", "FederatedSignal"]
+
+
+ready(BeatSeen)

@@ -6,6 +6,7 @@ from enum import Enum
 
 import msgspec
 
+from quorate.core.codec import ready
 from quorate.core.federated.config import Config
 from quorate.core.federated.events import UpdateOffered
 
@@ -254,3 +255,6 @@ def least(task: Task, round_: Round) -> int:
 def most(task: Task, round_: Round) -> int:
     """Updates with which it closes at once."""
     return 1 if round_.number < 0 else (task.config.count_max or round_.target)
+
+
+ready(Verdict)

@@ -6,6 +6,7 @@ from typing import Any, Final
 
 import msgspec
 
+from quorate.core.codec import ready
 from quorate.core.federated.state import OVER, Fate, ParticipantState, Phase, Task, Verdict
 
 STANDBY: Final = "STANDBY"
@@ -64,3 +65,6 @@ def look(task: Task, topic: str, member: str) -> Any:
         config.hyper_at(max(0, number)) if phase == ROUND else {}, participant.verdict,
         participant.reason if quarantined or not task.reason else task.reason,
     )  # fmt: skip
+
+
+ready(Standing)

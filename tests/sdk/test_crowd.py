@@ -1,0 +1,84 @@
+"""Many participants in one process: what one of them does wrong is its own affair, and the round goes on."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from tests.sdk.live import PATIENCE_S
+
+from quorate.coordinator import Coordinator
+from quorate.sdk.address import parse_address
+from quorate.sdk.crowd import Crowd, Fate
+from quorate.sdk.crowd_process import Hands, Wish
+
+NAMES = ("good-1", "good-2", "odd")
+CONFIG = {"clients": 3, "rounds": 2, "count_min": 2, "heartbeat_interval_s": 0.1, "heartbeat_timeout_s": 5.0}
+
+
+def make(arguments: dict[str, Any]) -> Any:
+    """Trainers that add one, and an odd one that does in the last round what it was told."""
+
+    def train(member: str, weights: Any, work: Any) -> Any:
+        if weights is None:
+            return {"a": np.zeros(3, np.float32)}, 0, {}, {}
+        metrics = {"loss": 0.5}
+        if member == "odd" and work.round == 1:
+            if "raises" in arguments:
+                raise ValueError(arguments["raises"])
+            metrics = {"loss": float(arguments["loss"])}
+        return {"a": weights["a"] + np.float32(1)}, 10, metrics, {}
+
+    return train
+
+
+@pytest.fixture(scope="module")
+def coordinator(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Coordinator]:
+    with Coordinator(tmp_path_factory.mktemp("coordinator")) as running:
+        yield running
+
+
+def together(coordinator: Coordinator, run: str, scratch: Path, **arguments: Any) -> dict[str, Fate]:
+    coordinator.create(run, "federated", **CONFIG)
+    store = str(coordinator.ask("weights", run)["store"])
+    members = {name: {"initial": name == "good-1"} for name in NAMES}
+    wish = Wish(coordinator.url, run, members, store, "tests.sdk.test_crowd:make", arguments)
+    address = parse_address(coordinator.url)
+    assert address is not None
+
+    async def hold() -> dict[str, Fate]:
+        crowd = Crowd([address], run, members, Hands(wish, scratch).serve)
+        async with asyncio.timeout(PATIENCE_S):
+            return await crowd.run()
+
+    return asyncio.run(hold())
+
+
+def went(coordinator: Coordinator, run: str) -> list[int]:
+    """How many updates each round had."""
+    return [row["updates"] for row in coordinator.show(run)["history"]]
+
+
+@pytest.mark.parametrize("loss", ["nan", "inf", "1e301"])
+def test_one_whose_offer_cannot_be_taken_is_out_and_the_rounds_go_on(
+    coordinator: Coordinator, tmp_path: Path, caplog: pytest.LogCaptureFixture, loss: str
+) -> None:
+    fates = together(coordinator, f"loss-{loss}", tmp_path, loss=loss)
+    assert went(coordinator, f"loss-{loss}") == [3, 2]
+    assert [fates[name].admitted for name in NAMES] == [3, 2, 1], "one of them gave the initial weights as well"
+    ended = fates["odd"].ended
+    assert ended is not None
+    assert (ended.code, ended.why[:13]) == ("malformed", "event.metrics")
+    assert [record.getMessage() for record in caplog.records if "odd is out: event.metrics" in record.getMessage()]
+
+
+def test_one_whose_training_fails_leaves_and_the_rounds_go_on(coordinator: Coordinator, tmp_path: Path) -> None:
+    fates = together(coordinator, "raises", tmp_path, raises="the disk is full")
+    assert went(coordinator, "raises") == [3, 2]
+    assert fates["odd"].admitted == 1
+    (odd,) = [one for one in coordinator.show("raises")["participants"] if one["id"] == "odd"]
+    assert (odd["state"], odd["reason"]) == ("Left", "its training failed: the disk is full")
