@@ -12,6 +12,7 @@ from tests.sdk.exchange.sites import PATIENCE_S, Site, made, sites, wait_for
 
 from quorate.core.witnessed.views import Peer
 from quorate.sdk.exchange.channel import Broken, Channel
+from quorate.sdk.exchange.wide import WideChannel
 from quorate.sdk.exchange.wire import Get, Have, Mine, No, Nonce, Thanks, introduction, to_dialler
 from quorate.trust.keys import MemberKey
 from quorate.trust.pinned import dialling_context, key_in
@@ -80,7 +81,7 @@ def dialled(site: Site, **versions: ssl.TLSVersion) -> Channel:
     for name, version in versions.items():
         setattr(context, name, version)
     sock = socket.create_connection((host, int(port)), PATIENCE_S)
-    return Channel(sock, context, to_dialler, server=False)
+    return WideChannel(sock, context, to_dialler, server=False)
 
 
 def met(listener: Site, dialler: Site) -> Channel:

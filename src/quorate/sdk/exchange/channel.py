@@ -1,14 +1,17 @@
 """One connection between two members, blocking: TLS over a socket, frames in and out, and stretches of bytes.
 
-TLS is done beside the socket, in memory: so bytes are sent and received many records at a time, and every wait has a
-deadline for the whole of what is waited for. Whoever sends a byte now and then gains nothing by it.
+The socket never blocks: waiting is done beside it, with a deadline for the whole of what is waited for. Whoever sends a
+byte now and then gains nothing by it. Here TLS writes the socket itself, so what is given is copied no more than it has
+to be; who takes has a channel of its own, see ``wide``.
 """
 
 from __future__ import annotations
 
+import select
 import socket
 import ssl
 import time
+from collections.abc import Callable
 from contextlib import suppress
 from typing import Any, Final, Self
 
@@ -18,9 +21,7 @@ from quorate.sdk.exchange.wire import LENGTH, MAX_FRAME, framed
 
 PIECE_BYTES: Final = 256 * 1024
 """What is encrypted, sent, received or written at once."""
-NARROW_BYTES: Final = 16 * 1024
-WIDE_BYTES: Final = 512 * 1024
-"""What is read from the socket at once: while requests come, and while a blob does."""
+NOT_TAKEN: Final = "it did not take what it asked for in time"
 
 
 class Broken(Exception):
@@ -33,28 +34,24 @@ class Channel:
     def __init__(
         self, sock: socket.socket, context: ssl.SSLContext, decoder: msgspec.msgpack.Decoder[Any], server: bool
     ) -> None:
-        self._sock = sock
-        self._decoder = decoder
-        self._incoming, self._outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
-        self._tls = context.wrap_bio(self._incoming, self._outgoing, server_side=server)
-        self._room = memoryview(bytearray(NARROW_BYTES))
+        """The socket is its own from here on. Raises OSError if it is of no use any more."""
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        sock.setblocking(False)
+        self._decoder = decoder
+        self._sock, self._tls = self._wrapped(sock, context, server)
+        self._ready = select.poll()
+        self._ready.register(self._sock, 0)
+
+    def _wrapped(
+        self, sock: socket.socket, context: ssl.SSLContext, server: bool
+    ) -> tuple[socket.socket, ssl.SSLSocket | ssl.SSLObject]:
+        tls = context.wrap_socket(sock, server_side=server, do_handshake_on_connect=False)
+        return tls, tls
 
     def greet(self, wait_s: float) -> Self:
         """The handshake. Raises Broken."""
-        end_s = time.monotonic() + wait_s
-        while True:
-            try:
-                self._tls.do_handshake()
-                self._flush(end_s)
-                return self
-            except ssl.SSLWantReadError:
-                self._flush(end_s)
-                self._read(end_s)
-            except ssl.SSLError as error:
-                with suppress(Broken):
-                    self._flush(end_s)  # the alert, which says why
-                raise Broken(f"TLS: {error.reason or error}") from None
+        self._do(self._tls.do_handshake, time.monotonic() + wait_s)
+        return self
 
     def certificate(self) -> bytes | None:
         """Of the other side, as it was proven."""
@@ -85,12 +82,8 @@ class Channel:
     # -- bytes ------------------------------------------------------------------------------------------------------
 
     def send(self, view: memoryview, wait_s: float) -> None:
-        """All of it, in memory twice: at most a piece at a time. Raises Broken if it is not taken in time."""
-        try:
-            self._tls.write(view)
-        except ssl.SSLError as error:
-            raise Broken(f"TLS: {error.reason or error}") from None
-        self._flush(time.monotonic() + wait_s)
+        """All of it. Raises Broken if it is not taken in time."""
+        self._do(lambda: self._tls.write(view), time.monotonic() + wait_s)
 
     def fill(self, view: memoryview, wait_s: float) -> None:
         """As many bytes as fit, within that time."""
@@ -98,70 +91,62 @@ class Channel:
 
     def _fill(self, view: memoryview, end_s: float) -> None:
         read, at, size = self._tls.read, 0, len(view)
-        while at < size:
-            try:
-                while at < size:
-                    count = int(read(size - at, view[at:]))
-                    if not count:
-                        raise Broken("it closed the connection")
-                    at += count
-            except ssl.SSLWantReadError:
-                self._read(end_s)
-            except ssl.SSLError as error:
-                raise Broken(_said(error)) from None
 
-    def widen(self, wide: bool = True) -> None:
-        """A blob comes; or no more."""
-        size = WIDE_BYTES if wide else NARROW_BYTES
-        if len(self._room) != size:
-            self._room = memoryview(bytearray(size))
+        def rest() -> None:
+            nonlocal at
+            while at < size:
+                count = int(read(size - at, view[at:]))
+                if not count:
+                    raise Broken("it closed the connection")
+                at += count
+
+        self._do(rest, end_s)
 
     # -- the socket -------------------------------------------------------------------------------------------------
 
-    def _read(self, end_s: float) -> None:
-        try:
-            self._sock.settimeout(max(0.001, end_s - time.monotonic()))
-            count = self._sock.recv_into(self._room)
-        except TimeoutError:
-            raise Broken("it did not answer in time") from None
-        except OSError as error:
-            raise Broken(error.strerror or str(error)) from None
-        if not count:
-            raise Broken("it closed the connection")
-        self._incoming.write(self._room[:count])
+    def _do(self, action: Callable[[], object], end_s: float) -> None:
+        """Until it has gone through: TLS says what it waits for, and then is called in the same way again."""
+        if self._sock.fileno() < 0:
+            raise Broken("this connection is closed")
+        while True:
+            try:
+                action()
+                self._flush(end_s)
+                return
+            except ssl.SSLWantReadError:
+                self._flush(end_s)
+                self._more(end_s)
+            except ssl.SSLWantWriteError:
+                self._wait(select.POLLOUT, end_s, NOT_TAKEN)
+            except ssl.SSLError as error:
+                with suppress(Broken):
+                    self._flush(end_s)  # the alert, which is how one says no before one can say anything else
+                raise Broken(f"TLS: {error.reason or error}") from None
+            except OSError as error:
+                raise Broken(error.strerror or str(error)) from None
 
     def _flush(self, end_s: float) -> None:
-        if not self._outgoing.pending:
-            return
-        try:
-            self._sock.settimeout(max(0.001, end_s - time.monotonic()))
-            self._sock.sendall(self._outgoing.read())
-        except TimeoutError:
-            raise Broken("it did not take what it asked for in time") from None
-        except OSError as error:
-            raise Broken(error.strerror or str(error)) from None
+        """What TLS has to say is on its way already."""
+
+    def _more(self, end_s: float) -> None:
+        self._wait(select.POLLIN, end_s, "it did not answer in time")
+
+    def _wait(self, event: int, end_s: float, otherwise: str) -> None:
+        self._ready.modify(self._sock, event)
+        left_s = end_s - time.monotonic()
+        if left_s <= 0 or not self._ready.poll(left_s * 1000):
+            raise Broken(otherwise)
 
     def quiet(self) -> bool:
         """Whether one that was kept is still of use: one that was closed has something to read."""
-        try:
-            self._sock.settimeout(0.0)
-            self._sock.recv(1, socket.MSG_PEEK)
-        except BlockingIOError:
-            return self._incoming.pending == 0
-        except OSError:
-            return False
-        return False
+        self._ready.modify(self._sock, select.POLLIN)
+        return not self._tls.pending() and not self._ready.poll(0)
 
     def cut(self) -> None:
-        """From any thread: whoever waits for it is told at once."""
+        """From any thread: whoever waits for it is told at once. TLS is left as it is, or one would send past it."""
         with suppress(OSError):
-            self._sock.shutdown(socket.SHUT_RDWR)
+            socket.socket.shutdown(self._sock, socket.SHUT_RDWR)
 
     def close(self) -> None:
         self.cut()
         self._sock.close()
-
-
-def _said(error: ssl.SSLError) -> str:
-    """An alert is how the other side says no before it can say anything else."""
-    return f"TLS: {error.reason or error}"

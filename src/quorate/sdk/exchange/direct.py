@@ -17,7 +17,8 @@ from quorate.sdk.exchange.limits import THREADS, Limits
 from quorate.sdk.exchange.links import Links
 from quorate.sdk.exchange.offers import Offers
 from quorate.sdk.exchange.pool import Pool
-from quorate.sdk.exchange.port import Fetched, OnAnnounce, OnDone, Source
+from quorate.sdk.exchange.port import Fetched, OnAnnounce, OnDone, OnTried, Source
+from quorate.sdk.exchange.reaching import Reaching
 from quorate.sdk.exchange.relay import RelayClient
 from quorate.sdk.exchange.serving import Giving
 from quorate.sdk.exchange.telling import Telling
@@ -50,6 +51,7 @@ class DirectExchange:
         self._sending = Pool(SENDING, "quorate-send")
         self._tools = Tools(self._links, self._taking, self._figures, limits)
         self._relay: RelayClient | None = None
+        self._reaching: Reaching | None = None
         self._fetches: dict[bytes, Fetch] = {}
         self._lock = threading.Lock()
         self._closed = threading.Event()
@@ -69,6 +71,16 @@ class DirectExchange:
         self._links.learned()
         if self._giving is not None:
             self._giving.learned()
+
+    def reach(self, peers: tuple[str, ...], on_tried: OnTried) -> None:
+        reaching = Reaching(self._links, peers, self._limits, on_tried)
+        with self._lock:
+            before, self._reaching = self._reaching, reaching
+            closed = self._closed.is_set()
+        if before is not None:
+            before.close()
+        if not closed:
+            reaching.begin()
 
     def relay_by(self, line: HttpLine) -> None:
         self._relay = self._tools.relay = RelayClient(line, self._figures)
@@ -149,6 +161,9 @@ class DirectExchange:
         self._closed.set()
         with self._lock:
             fetches, self._fetches = list(self._fetches.values()), {}
+            reaching = self._reaching
+        if reaching is not None:
+            reaching.close()
         for fetch in fetches:
             fetch.cancel()
         if self._giving is not None:

@@ -310,6 +310,8 @@ class Fetch:
 
     def _blame(self, holders: Iterable[str]) -> None:
         for holder in sorted(holders):
+            if holder not in self._lacking:
+                self._tools.figures.add("given_wrong")
             self._lacking[holder] = f"{holder} gave other bytes than the digest says"
 
     def _alone(self, holder: str) -> Part | None:

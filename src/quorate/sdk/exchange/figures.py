@@ -8,9 +8,10 @@ from typing import Final
 
 COUNTED: Final = (
     "given_bytes", "taken_bytes", "relayed_out_bytes", "relayed_in_bytes", "connections_refused", "connections_broken",
-    "told", "not_told", "heard", "heard_before", "taken_over",
+    "told", "not_told", "heard", "heard_before", "taken_over", "given_wrong",
 )  # fmt: skip
-"""Relayed: through the coordinator. Taken over: stretches of a slow holder that went to another one."""
+"""Relayed: through the coordinator. Taken over: stretches of a slow holder that went to another one. Given wrong: how
+often a holder gave other bytes than the digest says."""
 
 
 class Figures:

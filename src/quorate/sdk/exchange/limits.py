@@ -1,7 +1,7 @@
 """How long one waits for another member, and how much of everything there may be.
 
 Memory: a connection that takes a blob needs less than 2 MB, and there are at most ``THREADS`` of them; one that gives
-less than 1 MB, and ``giving_at_once`` do at a time. With all of them busy that stays below ``MEMORY_BYTES``, however
+less than 0.5 MB, and ``giving_at_once`` do at a time. With all of them busy that stays below ``MEMORY_BYTES``, however
 large the blobs are.
 """
 
@@ -22,6 +22,8 @@ STRETCH_BYTES: Final = 4 * 1024 * 1024
 class Limits(msgspec.Struct, frozen=True):
     dial_s: float = 5.0
     """To connect; the handshake and the introduction each take no longer."""
+    reach_s: float = 10.0
+    """To try all others, before anything is wanted of them."""
     answer_s: float = 15.0
     """For an answer to begin, and for each piece of it to come."""
     take_s: float = 20.0

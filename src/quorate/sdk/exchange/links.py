@@ -14,6 +14,7 @@ from quorate.sdk.exchange.figures import Figures
 from quorate.sdk.exchange.known import Known
 from quorate.sdk.exchange.limits import Limits
 from quorate.sdk.exchange.plan import Work
+from quorate.sdk.exchange.wide import WideChannel
 from quorate.sdk.exchange.wire import Get, Have, Mine, No, Nonce, NotHere, Tell, Thanks, introduction, to_dialler
 from quorate.trust.keys import MemberKey
 from quorate.trust.pinned import dialling_context, key_in
@@ -41,7 +42,7 @@ class Links:
         self._figures = figures
         self._limits = limits
         self._context = dialling_context()
-        self._idle: dict[str, list[tuple[Peer, Channel]]] = {}
+        self._idle: dict[str, list[tuple[Peer, WideChannel]]] = {}
         self._busy: set[Channel] = set()
         self._lock = threading.Lock()
         self._closed = False
@@ -57,12 +58,13 @@ class Links:
             return
         with self._borrowed(member) as channel:
             channel.widen()
+            room = memoryview(bytearray(PIECE_BYTES))
             asked: deque[tuple[Work, Get]] = deque([(work, self._ask(channel, digest, work))])
             while asked:
                 if len(asked) == 1 and (ahead := following()) is not None:
                     asked.append((ahead, self._ask(channel, digest, ahead)))
                 work, get = asked.popleft()
-                self._take(channel, work, self._answer(channel, member, get, sized).length, came)
+                self._take(channel, room, work, self._answer(channel, member, get, sized).length, came)
                 if not asked and (work := following()) is not None:
                     asked.append((work, self._ask(channel, digest, work)))
             channel.widen(False)
@@ -92,10 +94,9 @@ class Links:
             raise Lacks(f"{member} gives {answer.length} of the {get.length} bytes from {get.offset} on")
         return answer
 
-    def _take(self, channel: Channel, work: Work, left: int, came: Came) -> None:
-        view = memoryview(bytearray(max(1, min(PIECE_BYTES, left))))
+    def _take(self, channel: Channel, room: memoryview, work: Work, left: int, came: Came) -> None:
         while left:
-            piece = view[: min(len(view), left)]
+            piece = room[: min(len(room), left)]
             channel.fill(piece, self._limits.answer_s)
             self._figures.add("taken_bytes", len(piece))
             left -= len(piece)
@@ -109,10 +110,15 @@ class Links:
             if not isinstance(answer, Thanks):
                 raise Broken(f"{member} did not take it: {answer}")
 
+    def reach(self, member: str) -> None:
+        """Whether it is there, and is who it should be; the connection is kept. Raises Broken."""
+        with self._borrowed(member):
+            pass
+
     # -- connections ------------------------------------------------------------------------------------------------
 
     @contextmanager
-    def _borrowed(self, member: str) -> Iterator[Channel]:
+    def _borrowed(self, member: str) -> Iterator[WideChannel]:
         """One that is kept if all went well, and closed if not."""
         peer, channel = self._taken(member)
         fine = False
@@ -132,7 +138,7 @@ class Links:
             if not fine:
                 channel.close()
 
-    def _taken(self, member: str) -> tuple[Peer, Channel]:
+    def _taken(self, member: str) -> tuple[Peer, WideChannel]:
         peer = self._known.peer(member)
         if peer is None:
             raise Broken(f"{member} is not in the roster")
@@ -151,7 +157,7 @@ class Links:
             channel.close()
         return peer, self._used(self._dial(peer))
 
-    def _used(self, channel: Channel) -> Channel:
+    def _used(self, channel: WideChannel) -> WideChannel:
         with self._lock:
             self._busy.add(channel)
             closed = self._closed
@@ -160,7 +166,7 @@ class Links:
             raise Broken("this exchange is closed")
         return channel
 
-    def _dial(self, peer: Peer) -> Channel:
+    def _dial(self, peer: Peer) -> WideChannel:
         """At the first of its addresses that leads to it."""
         why = []
         for address in peer.addresses:
@@ -171,11 +177,11 @@ class Links:
                 why.append(f"{peer.member} at {address}: {said}")
         raise Broken("; ".join(why))
 
-    def _met(self, peer: Peer, address: str) -> Channel:
+    def _met(self, peer: Peer, address: str) -> WideChannel:
         host, _, port = address.rpartition(":")
         limits = self._limits
         sock = socket.create_connection((host.strip("[]"), int(port)), limits.dial_s)
-        channel = Channel(sock, self._context, to_dialler, server=False)
+        channel = WideChannel(sock, self._context, to_dialler, server=False)
         try:
             channel.greet(limits.dial_s)
             found = key_in(channel.certificate())

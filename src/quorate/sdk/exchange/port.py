@@ -28,6 +28,8 @@ class Fetched(msgspec.Struct, frozen=True):
 
 
 OnDone = Callable[[Fetched], None]
+OnTried = Callable[[dict[str, str]], None]
+"""Who was not reached, and why."""
 OnAnnounce = Callable[[str, bytes], None]
 """Who, and what."""
 
@@ -39,6 +41,10 @@ class Exchange(Protocol):
 
     def know(self, peers: PeersShown) -> None:
         """These are the members, their keys and addresses. Nobody else is answered."""
+
+    def reach(self, peers: tuple[str, ...], on_tried: OnTried) -> None:
+        """Try to connect to these, so that it is known beforehand who can be reached. Returns at once; ``on_tried`` is
+        called in another thread, within bounded time. A newer call replaces one that is under way."""
 
     def offer(self, digest: bytes, source: Source, *, relay: bool = False) -> None:
         """Whoever asks for it gets it, until ``withdraw``. ``relay``: nobody else has it, so that one who cannot be
