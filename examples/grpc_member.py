@@ -75,7 +75,8 @@ class Member:
                 self.hold(heard.results)
 
     def train(self, shown):
-        self.say(self.calls.ModelHash, pb.ModelHashRequest(**self.life, step=self.step, model=hash_of(self.model)))
+        report = pb.ModelHashRequest(**self.life, epoch=shown.epoch, step=self.step, model=hash_of(self.model))
+        self.say(self.calls.ModelHash, report)
         self.witness = shown.witness
         for mine in shown.mine:
             place = {"epoch": shown.epoch, "round": shown.round, "assignment": mine.assignment, "attempt": mine.attempt}

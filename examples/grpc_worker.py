@@ -148,8 +148,8 @@ class Worker:
                 for message in batch.messages:
                     for item in self.hear(message):
                         out.put(item)
-                if self.left:
-                    return
+                    if self.left:  # a heartbeat that crossed the answer is declined, which is nobody's concern now
+                        return
         finally:
             out.put(None)
 

@@ -84,7 +84,7 @@ class Member:
             return
         self.beats += 1  # a member whose rounds take longer beats from a thread
         self.sign("heartbeat", self.beats)
-        self.sign("model-hash", step, hash_of(self.model))
+        self.sign("model-hash", step, hash_of(self.model), epoch)
         if phase == "RoundTrain":
             self.train(epoch, round_, batches)
 

@@ -45,6 +45,7 @@ def judge(killed: bool = True, took_s: float = 30.0, **changes: Any) -> Report:
         for name in MEMBERS
     }
     told[LATE]["loaded"] = ["model of step 20 from the others in 0.1 s"]
+    told[DIES]["loaded"] = ["model of step 7 from the others in 0.1 s"]
     for name, change in changes.items():
         if name in ("account", "checkpoint"):
             shown[name] |= change
@@ -74,6 +75,8 @@ def test_the_judge_of_the_demo_measures_what_is_claimed() -> None:
     assert missed(judge(account={"applied": 599, "skipped": 1})) == {"batches_applied", "batches_skipped"}
     assert missed(judge(account={"moved": 0})) == {"batches_reassigned"}
     assert missed(judge(took_s=60.1)) == {"demo_s"}
+    for loaded in (["model of step 20 from the others in 0.1 s"], []):
+        assert missed(judge(m3={"loaded": loaded})) == {"caught_up_with_step"}
 
 
 def test_one_machine_is_given_the_same_batches() -> None:

@@ -22,7 +22,7 @@ from quorate.coordinator import Coordinator
 
 SETTINGS: dict[str, Any] = {
     "min_clients": 3, "waiting_extra_s": 0, "checkpoint": "none", "rounds_per_epoch": 2, "round_train_max_s": 600,
-    "adaptive_deadline": False, "round_witness_s": 600, "warmup_s": 600, "cooldown_s": 600,
+    "adaptive_deadline": False, "round_witness_s": 600, "warmup_s": 600, "cooldown_s": 600, "heartbeat_timeout_s": 600,
 }  # fmt: skip
 
 

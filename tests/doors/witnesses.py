@@ -102,18 +102,18 @@ class Witness:
 
     def round(self, step: int = 0, model: bytes = START) -> RoundShown:
         shown: RoundShown = self.view("round", lambda r: r.phase == "RoundTrain" and r.step == step)
-        taken = self.say(self.hash_of(step, model))
+        taken = self.say(self.hash_of(step, model, shown.epoch))
         assert not isinstance(taken, Refusal), taken
         self.shown = shown
         return shown
 
-    def hash_of(self, step: int, model: bytes = START) -> ModelHash:
-        return ModelHash(self.member, self.life, step, model)
+    def hash_of(self, step: int, model: bytes = START, epoch: int = 0) -> ModelHash:
+        return ModelHash(self.member, self.life, step, model, epoch)
 
     def end(self, step: int) -> None:
         """The epoch is over: which model it has."""
-        self.view("round", lambda r: r.phase == "Cooldown" and r.step == step)
-        taken = self.say(self.hash_of(step))
+        shown: RoundShown = self.view("round", lambda r: r.phase == "Cooldown" and r.step == step)
+        taken = self.say(self.hash_of(step, epoch=shown.epoch))
         assert not isinstance(taken, Refusal), taken
 
     def mine(self) -> tuple[tuple[int, int], ...]:

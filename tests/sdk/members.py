@@ -5,6 +5,7 @@ Their model is the account of batches: a number for each, which counts how often
 
 from __future__ import annotations
 
+import faulthandler
 import os
 import sys
 import threading
@@ -24,7 +25,11 @@ from quorate.core.witnessed.events import signed_by_trainer
 from quorate.learn.witnessed import Result, RunTask, Weights
 from quorate.sdk import depot
 from quorate.sdk.exchange import DirectExchange
+from quorate.sdk.exchange.channel import Channel
 from quorate.sdk.exchange.fetching import Fetch
+from quorate.sdk.exchange.links import Links
+from quorate.sdk.exchange.serving import Giving
+from quorate.sdk.exchange.wire import Get
 from quorate.sdk.member import Announced
 from quorate.sdk.member_newcomer import Newcomer
 from quorate.trust.keys import MemberKey
@@ -32,6 +37,7 @@ from quorate.trust.keys import MemberKey
 BATCHES = 4096
 """A run of a test has fewer."""
 THREAD_S = 5.0
+SILENT_S = 50.0
 
 
 class Counting:
@@ -102,9 +108,9 @@ def _threads() -> list[str]:
     return sorted(thread.name for thread in threading.enumerate())
 
 
-def plain(url: str, name: str, listen: str = "127.0.0.1:0") -> None:
+def plain(url: str, name: str, listen: str = "127.0.0.1:0", address: str = "") -> None:
     """Trains without asking anybody."""
-    _join(url, name, Counting, listen="" if listen == "nowhere" else listen)
+    _join(url, name, Counting, listen="" if listen == "nowhere" else listen, address=address or None)
 
 
 def told(url: str, name: str, drain_s: str = "20") -> None:
@@ -141,12 +147,37 @@ def two_faced(url: str, name: str) -> None:
     _join(url, name, Counting)
 
 
+def _is_tensor(source: Any) -> bool:
+    return isinstance(source, memoryview) and source.nbytes == 4 * BATCHES
+
+
+def giving(url: str, name: str) -> None:
+    """Stops and says so when a tensor of its model is wanted of it, before it gives any of it."""
+    offer, give = DirectExchange.offer, Giving._give
+    tensors: set[bytes] = set()
+
+    def noted(self: DirectExchange, digest: bytes, source: Any, *, relay: bool = False) -> None:
+        if _is_tensor(source):
+            tensors.add(digest)
+        offer(self, digest, source, relay=relay)
+
+    def stopped(self: Giving, channel: Channel, get: Get) -> None:
+        if get.digest in tensors:
+            say("gives")
+            hear()
+        give(self, channel, get)
+
+    DirectExchange.offer = noted  # type: ignore[method-assign]
+    Giving._give = stopped  # type: ignore[method-assign]
+    _join(url, name, Counting)
+
+
 def corrupt(url: str, *names: str) -> None:
     """Gives others tensors in which a bit is another. Results are as they should be."""
     real = DirectExchange.offer
 
     def offer(self: DirectExchange, digest: bytes, source: Any, *, relay: bool = False) -> None:
-        if isinstance(source, memoryview) and source.nbytes == 4 * BATCHES:
+        if _is_tensor(source):
             wrong = bytearray(source)
             wrong[0] ^= 1
             source = bytes(wrong)
@@ -182,7 +213,8 @@ def _hold(where: str) -> None:
         "committed": (DirectExchange, "announce"),
         "fetches": (Fetch, "begin"),
         "loads": (Counting, "load"),
-        "newcomes": (Newcomer, "fetch"),
+        "newcomes": (Newcomer, "_tensors"),
+        "reaches": (Links, "reach"),
         "stores": (depot.StoreWeights, "upload"),
     }
     kind, method = points[where]
@@ -198,4 +230,5 @@ def _hold(where: str) -> None:
 
 
 if __name__ == "__main__":
+    faulthandler.dump_traceback_later(SILENT_S)  # a process that hangs says where, before the test gives it up
     globals()[sys.argv[1]](*sys.argv[2:])

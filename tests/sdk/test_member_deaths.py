@@ -7,6 +7,7 @@ import os
 import signal
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from tests.sdk.live import Process, alive, sidecars, wait_for
@@ -49,6 +50,53 @@ def test_a_member_killed_while_it_stores_the_checkpoint_is_replaced_by_another(r
     shown = run.judge(*summaries(*members.values()))
     assert shown["step"] == STEPS
     assert shown["roll_backs"] == 0
+
+
+# -- on the way to the model -----------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def going(tmp_path: Path) -> Iterator[Witnessed]:
+    """Two are enough to go on, and there is no end."""
+    with Witnessed(tmp_path, init_min_clients=2, rounds_per_epoch=10, total_steps=6000) as live:
+        yield live
+
+
+def stopped(run: Witnessed, *members: Process) -> list[dict[str, Any]]:
+    """The newcomer is in step; then it is enough, and all have the same model."""
+    run.wait_state("m3", "InStep")
+    run.ask("stop", reason="enough")
+    ended = summaries(*members)
+    assert {one["model"] for one in ended} == {run.wait_phase("Finished")["checkpoint"]["model"]}
+    return ended
+
+
+def loaded(member: Process) -> list[str]:
+    return [value[1] for topic, value in member.said if topic == "news" and value[0] == "loaded"]
+
+
+def test_a_newcomer_killed_in_the_middle_of_the_model_comes_back_and_joins(going: Witnessed) -> None:
+    """It has the manifest, and none of the tensors."""
+    others = [going.member("plain", name, PACE_S="0.02") for name in ("m1", "m2")]
+    wait_for(lambda: going.shown()["step"] > 0, "they train")
+    late = going.member("held", "m3", "newcomes")
+    late.hear("newcomes")
+    killed(late)
+    again = going.member("plain", "m3")
+    stopped(going, again, *others)
+    assert going.of("m3")["incarnation"] == 2
+    assert "from the others" in loaded(again)[0]
+
+
+def test_a_holder_killed_in_the_middle_of_the_model_is_replaced_by_another(going: Witnessed) -> None:
+    one, two = going.member("plain", "m1", PACE_S="0.02"), going.member("giving", "m2", PACE_S="0.02")
+    wait_for(lambda: going.shown()["step"] > 0, "they train")
+    late = going.member("plain", "m3", PACE_S="0.02")
+    two.hear("gives")
+    killed(two)
+    ended = stopped(going, late, one)
+    assert "from the others" in loaded(late)[0]
+    assert ended[1]["exchanged"]["given_bytes"] > 0
 
 
 # -- coming back -----------------------------------------------------------------------------------------------------

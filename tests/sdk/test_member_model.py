@@ -34,13 +34,15 @@ def test_who_comes_late_waits_for_the_next_epoch_and_gets_the_model_from_the_oth
 
 def test_a_tensor_that_a_holder_has_changed_is_not_believed_and_another_gives_it(tmp_path: Path) -> None:
     with Witnessed(tmp_path, total_steps=600, **TWO) as run:
-        liar, honest = run.member("corrupt", "m1", **PACED), run.member("crew", "m2", **PACED)
+        honest, liar = run.member("crew", "m1", **PACED), run.member("corrupt", "m2", **PACED)
         wait_for(lambda: run.shown()["step"] > 0, "they train")
         late = run.member("plain", "m3", **PACED)
         run.wait_state("m3", "InStep")
         run.ask("stop", reason="enough")
-        models = {one["model"] for one in summaries(late, liar, honest)}
-        assert models == {run.wait_phase("Finished")["checkpoint"]["model"]}
+        ended = summaries(late, liar, honest)
+        assert {one["model"] for one in ended} == {run.wait_phase("Finished")["checkpoint"]["model"]}
+    assert "from the others" in loaded(late)[0]
+    assert ended[0]["exchanged"]["given_wrong"] == 1, "the one who lies was asked first"
 
 
 def test_where_all_holders_give_a_changed_tensor_nothing_is_loaded_and_it_says_why(tmp_path: Path) -> None:

@@ -42,6 +42,9 @@ POINTS: dict[str, dict[str, tuple[str, ...]]] = {
             "test_a_lost_members_work_goes_to_another_in_the_same_round_with_the_next_attempt",
             "test_without_time_enough_the_work_waits_for_the_next_round_and_goes_first_there",
         ),
+        "core/witnessed/test_reopening.py": (
+            "test_its_work_goes_to_another_at_once_and_the_round_ends_without_waiting_for_its_time",
+        ),
         ACCOUNT: ("test_every_number_is_always_in_exactly_one_place",),
         EPOCHS: (
             "test_a_pause_lets_the_round_be_sealed_and_its_model_be_kept",
@@ -108,6 +111,7 @@ POINTS: dict[str, dict[str, tuple[str, ...]]] = {
         RETURN: (
             "test_a_coordinator_that_comes_back_goes_on_with_the_round",
             "test_in_every_phase_another_coordinator_goes_on",
+            "test_a_coordinator_that_comes_back_waits_for_the_dead_no_longer_than_the_first_would_have",
         ),
         COORDINATOR: (
             "test_killed_while_it_waits_for_members", "test_killed_in_warm_up",

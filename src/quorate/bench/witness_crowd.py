@@ -221,6 +221,8 @@ class _Seat(asyncio.Protocol):
                 return facts.BlobHeld(blob.result.digest)
             case facts.Load(pointer=pointer):
                 return facts.ModelLoaded(pointer.step, pointer.model or _hash(b"initial"))
+            case facts.Reach(epoch=epoch, incarnation=incarnation):
+                return facts.PeersTried(epoch, incarnation)
             case facts.Train(work=work):
                 samples = sum(end - first for first, end in work.batches) * self._crowd.wish.batch_size
                 digest = _hash(encode((self._member, work)))

@@ -9,6 +9,7 @@ beside that of one machine on the same samples; and every batch is accounted for
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 import tempfile
@@ -20,7 +21,7 @@ from typing import Any, Final
 import msgspec
 
 from quorate.core.errors import QuorateError
-from quorate.launch import Coordinator, coordinating
+from quorate.launch import Coordinator, TookTooLong, coordinating
 from quorate.learn.mlp import ONE_THREAD
 from quorate.learn.witnessed.mlp_trainer import alone
 from quorate.learn.witnessed.trainer import RunTask
@@ -36,7 +37,7 @@ BATCHES: Final = 10
 EPOCH: Final = 20
 """Rounds."""
 MEMBERS: Final = ("member-1", "member-2", "member-3", "member-4", "member-5")
-DIES, DIES_AT = "member-3", 3
+DIES, DIES_AT = "member-3", 2
 SLOW, LATE, LATE_AT = "member-2", "member-5", 6
 KILL_AT: Final = 28
 FATES: Final = {DIES: "killed with -9, came back", SLOW: "slow", LATE: "came late"}
@@ -88,7 +89,11 @@ class Members:
         self.processes[name].communicate()
 
     def told(self, name: str) -> dict[str, Any]:
-        out, _ = self.processes[name].communicate(timeout=LEAVE_S)
+        """How it says that it ended; empty if it was killed, or has not gone."""
+        try:
+            out, _ = self.processes[name].communicate(timeout=LEAVE_S)
+        except subprocess.TimeoutExpired:
+            return {}
         told: dict[str, Any] = msgspec.json.decode(out) if out else {}
         return told
 
@@ -114,7 +119,7 @@ class Story:
         began_s = time.monotonic()
         while True:
             if time.monotonic() - began_s > GIVE_UP_S:
-                raise TimeoutError(f"not over after {GIVE_UP_S:.0f} s")
+                raise TookTooLong(f"not over after {GIVE_UP_S:.0f} s")
             shown = self._look()
             if shown is not None:
                 self._say("", shown["step"])
@@ -195,6 +200,12 @@ def as_one(batches: int) -> list[range]:
     return [range(first, min(first + BATCHES, batches)) for first in range(0, batches, BATCHES)]
 
 
+def _loaded_first(ended: dict[str, Any]) -> int:
+    """The step of the first model that its last process loaded; more than there are if it has loaded none."""
+    steps = [int(found[1]) for text in ended.get("loaded", []) if (found := re.search(r"model of step (\d+)", text))]
+    return steps[0] if steps else STEPS + 1
+
+
 def _judge(story: Story, outcome: Outcome, took_s: float) -> Report:
     shown, told = outcome.shown, outcome.told
     account = shown["account"]
@@ -214,6 +225,8 @@ def _judge(story: Story, outcome: Outcome, took_s: float) -> Report:
         Measurement("batches_reassigned", account["moved"] + account["again"], "batches", 1,
                     against=f"{account['moved']} in the round, {account['again']} in a later one"),
         Measurement("batches_skipped", skipped, "batches", 0, "at most"),
+        Measurement("caught_up_with_step", _loaded_first(told.get(DIES, {})), "", EPOCH - 1, "at most",
+                    against=f"{DIES}, killed at step {DIES_AT} or soon after, in an epoch of {EPOCH}"),
         Measurement("recovery_ms", round(story.recovered_s * 1000), "ms", against="kill -9 to the next round"),
         Measurement("demo_s", round(took_s, 1), "s", UNDER_S, "at most"),
     ]  # fmt: skip

@@ -97,7 +97,7 @@ def prepare(
         raise ConfigError("trainer", None, "name it: module:Trainer; with Quorate come: digits, fashion")
     asked = url or os.environ.get("QUORATE_URL") or URL
     named = run or os.environ.get("QUORATE_RUN") or only_run("witnessed", asked, token, ca, give_up_s)
-    called = check_member(member or os.environ.get("QUORATE_MEMBER") or lasting_name(named))
+    called = check_member(member or os.environ.get("QUORATE_MEMBER") or lasting_name(named, "member"))
     key_path = Path(identity or os.environ.get("QUORATE_KEY") or _default_key(named, called)).absolute()
     key = MemberKey.open(_made(key_path))
     addresses, _ = parse_url(asked)

@@ -361,6 +361,8 @@ class Member(Waiting[WitnessingMirror]):
                 self._taking.fetch(action)
             case facts.Drop(digests=digests):
                 self._taking.drop(digests)
+            case facts.Reach():
+                self._reach(action)
             case facts.Announce(epoch=epoch, round=round_, result=result, signature=signature):
                 self._exchange.announce(encode(Announced(epoch, round_, result, signature)))
             case facts.Ask():
@@ -372,6 +374,14 @@ class Member(Waiting[WitnessingMirror]):
                 self._jobs.cease(work)
             case _:
                 self._jobs.put(action)
+
+    def _reach(self, wish: facts.Reach) -> None:
+        def tried(unreached: dict[str, str]) -> None:
+            if unreached:
+                self._teller.unreached(len(wish.peers), unreached)
+            self._tell(facts.PeersTried(wish.epoch, wish.incarnation, tuple(unreached)))
+
+        self._exchange.reach(wish.peers, tried)
 
     def heard(self, member: str, payload: bytes) -> None:
         """A peer has told something. In a thread of the exchange."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Callable
-from typing import Any, Literal
+from typing import Any, Final, Literal
 
 import msgspec
 
@@ -17,6 +17,9 @@ from quorate.core.witnessed import facts
 from quorate.core.witnessed.views import RoundShown, Standing
 from quorate.sdk.companion import log
 from quorate.sdk.line import Outage
+
+UNREACHED_SHOWN: Final = 3
+"""Peers of which it is said why."""
 
 
 class MemberNews(msgspec.Struct, frozen=True):
@@ -93,6 +96,10 @@ class Teller:
 
     def bad_result(self, member: str, round_: int, why: str) -> None:
         self.trouble(f"the result of {member} in round {round_} is not what it should be: {why}")
+
+    def unreached(self, tried: int, why: dict[str, str]) -> None:
+        some = "; ".join(list(why.values())[:UNREACHED_SHOWN])
+        self.trouble(f"{len(why)} of {tried} peers cannot be reached: {some}; goes on without a connection to them")
 
     def trouble(self, text: str) -> None:
         """Said once, until there is another."""

@@ -1,7 +1,7 @@
-"""A name for a participant that was given none: the same after every restart, and no other's at the same time.
+"""A name for a participant or a member that was given none: the same after every restart, and no other's meanwhile.
 
 An id is what a place in a round is kept under, so it must outlive the process: its number does not do. What stays the
-same when a participant is started again is where and how it is started: the machine, the folder, the command. Of
+same when it is started again is where and how it is started: the machine, the folder, the command. Of
 several that are started in the same way at once, each holds the lock of a number, which the system gives back when it
 dies.
 """
@@ -21,15 +21,18 @@ from quorate.core.errors import ConfigError
 
 MAX_HOST: Final = 40
 MOST: Final = 1000
+FOLDERS: Final = {"participant": "participants", "member": "member-names"}
+"""Where the locks are, by what is named."""
 _held: list[int] = []
 """Locks, open until this process ends."""
 
 
-def lasting_name(run: str) -> str:
+def lasting_name(run: str, what: str = "participant") -> str:
+    """``what`` is the setting that gives it a name."""
     host = re.sub(r"[^A-Za-z0-9._-]", "-", socket.gethostname())[:MAX_HOST] or "host"
     started = "\0".join((run, str(Path.cwd()), *sys.argv))
     name = f"{host}-{blake2b(started.encode('utf-8', 'surrogateescape'), digest_size=4).hexdigest()}"
-    folder = Path(os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state") / "quorate" / "participants"
+    folder = Path(os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state") / "quorate" / FOLDERS[what]
     try:
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         for number in range(1, MOST):
@@ -38,8 +41,8 @@ def lasting_name(run: str) -> str:
                 return called
     except OSError as error:
         fix = f"name it: {folder}, where names are kept, cannot be used ({error.strerror})"
-        raise ConfigError("participant", None, fix) from None
-    raise ConfigError("participant", None, f"name it: {MOST} of the same command run here already")
+        raise ConfigError(what, None, fix) from None
+    raise ConfigError(what, None, f"name it: {MOST} of the same command run here already")
 
 
 def _locked(path: Path) -> bool:

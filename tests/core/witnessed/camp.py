@@ -54,6 +54,12 @@ def model(step: int, mark: str = "") -> bytes:
     return digest(f"model {step} {mark}".encode())
 
 
+def voids(course: Course, step: int) -> int:
+    """How many results are left out of the model of a step."""
+    made = [past for past in course.past if (past.epoch, past.step + 1) == (course.epoch, step) and past.positions]
+    return len(made[-1].voided) if made else 0
+
+
 def blob(name: str, epoch: int, number: int, assignment: int, attempt: int, mark: str = "") -> bytes:
     return digest(f"result {name} {epoch} {number} {assignment} {attempt} {mark}".encode())
 
@@ -193,7 +199,8 @@ class Camp:
         round_ = self.round
         known = len(round_.results) if known is None else known
         positions = range(known) if positions is None else positions
-        salt = attestation.salt_of(round_.epoch, round_.number, round_.seed, name)
+        drawn = round_.results[known - 1].salt if known else b""
+        salt = attestation.salt_of(round_.epoch, round_.number, drawn, name)
         bits = self.course.scheme.write(positions, [result.digest for result in round_.results[:known]], salt)
         return {"epoch": round_.epoch, "round": round_.number, "known": known, "held": bits}
 
@@ -210,19 +217,20 @@ class Camp:
         (newest,) = self.sealed(name).rounds[-1:]
         missing = attestation.bitmap(positions, len(newest.results))
         life = self.machine.incarnation_of(name)
-        held: dict[str, Any] = {"epoch": 0, "round": 0, "known": 0, "held": b""}
+        held: dict[str, Any] = {"epoch": self.course.epoch, "round": 0, "known": 0, "held": b""}
         if self.course.round is not None:
             held = self.held(name, (), 0)
         return self.tell(Holds(name, life, step=newest.step, missing=missing, **held))
 
     def accuse(self, by: str, *accused: str) -> Taken | Refusal | BeatSeen:
         step = self.course.step - 1
-        return self.tell(HealthCheck(by, self.machine.incarnation_of(by), step, accused))
+        return self.tell(HealthCheck(by, self.machine.incarnation_of(by), step, accused, self.course.epoch))
 
     def hash(self, *names: str, step: int | None = None, mark: str = "") -> None:
         for name in names or sorted(self.course.in_step):
             at = self.course.step if step is None else step
-            self.tell(ModelHash(name, self.machine.incarnation_of(name), at, model(at, mark)))
+            made = (at, model(at, mark), self.course.epoch, voids(self.course, at))
+            self.tell(ModelHash(name, self.machine.incarnation_of(name), *made))
 
     def store(self, name: str, **fields: Any) -> Answer:
         place = self.course.place

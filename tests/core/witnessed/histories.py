@@ -29,7 +29,7 @@ S = MemberState
 step = st.tuples(
     st.sampled_from(
         ["join"] * 6 + ["warm"] * 5 + ["loaded"] * 6 + ["commit"] * 20 + ["ended"] * 8 + ["sealed"] * 10
-        + ["agreed"] * 4 + ["stored"] * 4 + ["cooled"] * 4 + ["lost"] * 2
+        + ["agreed"] * 4 + ["stored"] * 4 + ["cooled"] * 4 + ["lost"] * 2 + ["reopened"] * 2
         + ["leave", "two-faced", "voided", "accused", "readmit", "operator", "refused"]
     ),
     st.integers(0, 5),
@@ -168,6 +168,20 @@ def _sealed(course: Course, _name: str, which: int) -> Any:
     return e.RoundSealed(round_.epoch, round_.number, attested, _attested(course, others, which), models, which >= 8)
 
 
+def _reopened(course: Course, _name: str, which: int) -> Any:
+    """The result of one who is gone, which nobody has; or all have everything."""
+    round_ = course.round
+    gone = [] if round_ is None else [w for w in round_.works if w.result >= 0 and w.member not in course.in_step]
+    if round_ is None or not gone:
+        return None
+    work, known = gone[which % len(gone)], len(round_.results)
+    held = range(known) if which == 5 else [place for place in range(known) if place != work.result]
+    words = [e.Attested(name, m.incarnation, known, bitmap(held, known)) for name, m in sorted(course.in_step.items())]
+    attested = tuple(word for word in words if word.member in round_.witnesses)
+    holding = tuple(word for word in words if word.member not in round_.witnesses)
+    return e.WorkReopened(round_.epoch, round_.number, work.index, work.attempt, attested, holding)
+
+
 def _voided(course: Course, _name: str, which: int) -> Any:
     return e.ResultVoided(max(0, course.step - 1), which % 3, tuple(sorted(course.in_step)))
 
@@ -194,6 +208,7 @@ _BY_HOST: dict[str, Callable[[Course, str, int], Any]] = {
     ),
     "ended": _ended,
     "sealed": _sealed,
+    "reopened": _reopened,
     "voided": _voided,
     "accused": _accused,
     "lost": _lost,

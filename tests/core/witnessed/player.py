@@ -30,7 +30,8 @@ T = TypeVar("T")
 RUN = "demo"
 SEED = bytes(16)
 PACE = Pace(
-    resend_us=1000, partial_us=100, retry_us=500, retry_max_us=4000, accuse_us=10_000, ask_us=20_000
+    resend_us=1000, partial_us=100, retry_us=500, retry_max_us=4000, accuse_us=10_000, ask_us=20_000,
+    reach_us=3000,
 )  # fmt: skip
 NAMES = ("a", "b", "c")
 KEYS = {name: b"key of " + name.encode() for name in NAMES}
@@ -90,6 +91,8 @@ class Player:
         self.actions: list[Action] = []
         self.life = 0
         self.scheme = scheme or Scheme()
+        self.reaches = True
+        """All peers, at once; otherwise a test says what came of it."""
         self.begin()
 
     # -- telling ------------------------------------------------------------------------------------------------
@@ -97,6 +100,8 @@ class Player:
     def tell(self, fact: Fact, after_us: int = 0) -> list[Action]:
         self.now_us += after_us
         out = self.part.handle(fact, self.now_us)
+        for reach in [action for action in out if isinstance(action, facts.Reach) and self.reaches]:
+            out += self.part.handle(facts.PeersTried(reach.epoch, reach.incarnation), self.now_us)
         self.actions += out
         return out
 
@@ -123,13 +128,18 @@ class Player:
         return self.tell(facts.LifeBegan(self.life, self.scheme))
 
     def stand(self, state: str, epoch: int = 0, **more: Any) -> list[Action]:
+        """Who begins to warm up is told who the others are."""
         fields: dict[str, Any] = {"phase": "RoundTrain", "strikes": 0, "reason": "", "load": None, "store": False}
         fields |= more
+        sight = self.part.sight
+        begins = state == "Warming" and sight.peers_epoch != epoch
+        before = [PeersShown(epoch, tuple(sight.peers.values()))] if begins else []
         return self.show(
+            *before,
             Standing(
                 self.life, state, fields["phase"], epoch, fields["strikes"], fields["reason"], fields["load"],
                 fields["store"],
-            )
+            ),
         )  # fmt: skip
 
     def warm_up(self, step: int = 0, epoch: int = 0) -> None:

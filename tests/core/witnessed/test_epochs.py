@@ -378,6 +378,26 @@ def test_outside_of_rounds_a_stop_comes_at_once(at: str) -> None:
     assert (camp.phase, camp.states()) == ("Finished", {"a": "Done", "b": "Done"})
 
 
+def test_at_the_end_everybody_is_told_which_model_it_is() -> None:
+    """Also who was catching up, and who waited for the next epoch; but not where nobody ever had one."""
+    camp = training("a", "b", "c", total_steps=1)
+    camp.join("d")
+    camp.hash("a", "b")
+    camp.commit()
+    camp.hold()
+    camp.pass_s(10.0)
+    assert camp.states()["c"] == "Resyncing"
+    camp.cool()
+    assert camp.phase == "Finished"
+    for name in "abcd":
+        load = camp.standing(name).load
+        assert load is not None
+        assert (load.source, load.step, load.model, load.holders) == ("stored", 1, model(1), ())
+    camp = camping("a", "b", init_min_clients=3)
+    camp.order(RunStopped())
+    assert (camp.states()["a"], camp.standing("a").load) == ("Done", None)
+
+
 def test_what_still_waits_when_the_run_is_over_is_skipped_with_that_reason() -> None:
     camp = training("a", "b", "c", round_train_max_s=20.0, round_witness_s=5.0)
     camp.order(RunStopped())

@@ -8,7 +8,7 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.core.scribe import RUN, SECOND, Scribe
-from tests.core.witnessed.camp import model
+from tests.core.witnessed.camp import model, voids
 from tests.core.witnessed.histories import busy_history, course_of, pair, step, steps, write_history
 
 from quorate.core.dice import SEED_BYTES, Cup
@@ -116,7 +116,8 @@ def check(course: Course) -> None:
         assert sorted(dealt) == sorted(batch for batch, where in places.items() if where == "open")
         assert set(round_.witnesses) <= set(round_.roster)
         assert course.in_step.keys() <= set(round_.roster)
-        assert {work.result for work in round_.works if work.result >= 0} == set(range(len(round_.results)))
+        listed = [*(work.result for work in round_.works if work.result >= 0), *round_.forsaken]
+        assert sorted(listed) == list(range(len(round_.results)))
         assert evidence.quorum(course, round_) <= len(round_.witnesses)
     for member in course.members.values():
         assert (member.state in HERE) == (member.id in course.here)
@@ -188,7 +189,10 @@ def signals(course: Course, turn: int) -> list[Any]:
     known = dict(course.agreed)
     if course.state in (*ROUNDS, Phase.COOLDOWN):
         of = known.get(course.step, model(course.step))
-        said += [e.ModelHash(m.id, m.incarnation, course.step, of) for m in with_state(course, S.IN_STEP, S.RESYNCING)]
+        said += [
+            e.ModelHash(m.id, m.incarnation, course.step, of, course.epoch, voids(course, course.step))
+            for m in with_state(course, S.IN_STEP, S.RESYNCING)
+        ]
     if (round_ := course.round) is not None:
         results = len(round_.results)
         for name in sorted(course.in_step):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import msgspec
+import pytest
 from tests.core.witnessed.player import NAMES, Player, assignment_of, blob, model, result_of, round_shown
 
 from quorate.core.witnessed import facts
@@ -126,6 +127,49 @@ def test_what_did_not_come_to_count_is_neither_kept_nor_fetched_any_longer() -> 
     assert player.take(facts.Fetch) == []
 
 
+@pytest.mark.parametrize("shown_late", [0, 1])
+def test_what_may_be_sealed_is_kept_also_if_it_was_not_shown_that_it_is(shown_late: int) -> None:
+    """A view gets lost. Who has attested a result and then says that it lacks it is taken for a liar."""
+    player = Player()
+    first = player.starts()
+    results = player.whole_round(first)
+    second = player.in_round(1, 1)
+    others = (result_of("b", second), result_of("c", second))
+    player.show(ResultsShown(0, 1, others))
+    player.holds(*others)
+    if shown_late:
+        player.seals(second, others)
+    player.in_round(2, 2)
+    player.in_round(3, 2)
+    assert player.take(facts.Drop) == []
+    player.seals(first, results)
+    assert [result.digest for result in player.applies().results] == [
+        result.digest for result in sorted(results, key=lambda result: result.assignment)
+    ]
+    player.seals(second, others)
+    assert len(player.applies().results) == 2
+    assert "apply" not in {fetch.why for fetch in player.take(facts.Fetch)}
+
+
+def test_where_nothing_was_sealed_in_the_epoch_nothing_is_kept_for_it() -> None:
+    player = Player()
+    player.warm_up(20, epoch=3)
+    shown = player.in_round(0, 20, epoch=3)
+    results = (result_of("b", shown), result_of("c", shown))
+    player.show(ResultsShown(3, 0, results))
+    player.holds(*results)
+    player.in_round(1, 20, epoch=3)
+    player.in_round(2, 20, epoch=3)
+    assert {digest for drop in player.take(facts.Drop) for digest in drop.digests} == {r.digest for r in results}
+
+
+def test_what_is_of_an_earlier_epoch_is_dropped_in_any_case() -> None:
+    player = Player()
+    results = player.whole_round(player.starts())
+    player.in_round(0, 5, epoch=1)
+    assert {digest for drop in player.take(facts.Drop) for digest in drop.digests} == {r.digest for r in results}
+
+
 # -- missing ---------------------------------------------------------------------------------------------------------
 
 
@@ -182,6 +226,36 @@ def test_it_is_not_said_any_more_once_later_rounds_are_sealed() -> None:
     assert player.said(HealthCheck) == []
 
 
+def test_nor_in_the_next_epoch_where_nobody_could_make_anything_of_it() -> None:
+    """What it holds would be refused together with it."""
+    player, _, _, lacked = stopped()
+    player.tell(facts.BlobGivenUp(lacked.digest, lacking=("b", "c")))
+    player.holds(lacked)
+    player.applies()
+    assert player.said(Holds)
+    assert player.said(HealthCheck)
+    player.warm_up(1, epoch=1)
+    player.in_round(0, 1, epoch=1)
+    player.actions.clear()
+    player.tick(5000)
+    assert player.said(Holds) == []
+    assert player.said(HealthCheck) == []
+
+
+def test_an_accusation_names_the_epoch_in_which_the_step_was_sealed() -> None:
+    player = Player()
+    player.warm_up(3, epoch=2)
+    shown = player.in_round(0, 3, epoch=2)
+    results = (player.trains(), result_of("b", shown), result_of("c", shown))
+    player.commits()
+    player.show(ResultsShown(2, 0, results))
+    player.holds(results[1])
+    player.seals(shown, results, holders=(("b", "c"),) * 3)
+    player.in_round(1, 4, epoch=2)
+    player.tell(facts.BlobGivenUp(results[2].digest, lacking=("b", "c")))
+    assert player.said(HealthCheck) == [HealthCheck("a", 1, 3, ("b", "c"), 2)]
+
+
 def test_what_is_missing_is_said_in_cooldown_too() -> None:
     player, _, _, lacked = stopped()
     player.show(round_shown(1, 1, phase="Cooldown"))
@@ -199,7 +273,21 @@ def test_what_is_voided_is_not_waited_for() -> None:
     (shown,) = player.part.footing.sealed.values()
     player.show(SealedList((msgspec.structs.replace(shown, voided=(place_of(lacked),)),)))
     assert lacked.digest not in [result.digest for result in player.applies().results]
-    assert player.said(ModelHash) == [ModelHash("a", 1, later.step, model(later.step))]
+    assert player.said(ModelHash) == [ModelHash("a", 1, later.step, model(later.step), 0, 1)]
+
+
+def test_a_model_with_something_in_it_that_became_void_is_neither_reported_nor_stored() -> None:
+    player, _, _, lacked = stopped()
+    player.holds(lacked)
+    player.applies()
+    player.show(round_shown(1, 1, phase="Cooldown"))
+    (shown,) = player.part.footing.sealed.values()
+    player.show(SealedList((msgspec.structs.replace(shown, voided=(place_of(lacked),)),)))
+    player.actions.clear()
+    player.stand("InStep", phase="Cooldown", store=True)
+    player.tick(5000)
+    assert player.take(facts.Store) == []
+    assert player.said(ModelHash) == []
 
 
 def test_who_alone_cannot_get_it_loads_a_later_model_when_it_may() -> None:

@@ -182,6 +182,38 @@ def test_a_run_that_is_finished_is_over_for_those_who_wait_too() -> None:
     assert player.take(facts.Done) == [facts.Done("the run is Finished", "Pending")]
 
 
+def finished(player: Player, step: int) -> str:
+    player.stand("Done", phase="Finished", load=Pointer("stored", step, model(step), blob("file")))
+    (done,) = player.take(facts.Done)
+    return done.reason
+
+
+def test_who_has_the_model_that_the_run_ended_with_has_nothing_to_say_of_it() -> None:
+    player = Player()
+    player.starts()
+    assert finished(player, 0) == "the run is Finished"
+
+
+def test_who_has_another_at_the_end_says_which() -> None:
+    player = Player()
+    player.starts()
+    mine, last = model(0).hex()[:12], model(2).hex()[:12]
+    said = f"this member has the model of step 0 ({mine}); the run ended with that of step 2 ({last})"
+    assert finished(player, 2) == f"the run is Finished; {said}"
+    player = Player()
+    player.begin()
+    assert finished(player, 2).startswith("the run is Finished; this member has no model; the run ended with")
+
+
+def test_what_is_being_applied_at_the_end_will_be_applied() -> None:
+    for last, short in ((1, False), (2, True)):
+        player = Player()
+        shown = player.starts()
+        player.seals(shown, player.whole_round(shown))
+        assert player.take(facts.Apply)
+        assert ("this member has" in finished(player, last)) is short
+
+
 def test_who_has_the_model_and_cannot_be_reached_lends_it_to_the_others() -> None:
     """Nobody else who has it can be reached either. Once in each warm-up."""
     player = Player()

@@ -6,8 +6,8 @@ import msgspec
 from tests.core.witnessed.player import NAMES, Player, blob, model, result_of, round_shown, sealed
 
 from quorate.core.witnessed import facts
-from quorate.core.witnessed.catching_up import KEPT
 from quorate.core.witnessed.events import CheckpointStored, Loaded, ModelHash
+from quorate.core.witnessed.state import KEPT
 from quorate.core.witnessed.views import Pointer, Result, ResultsShown, RoundShown, SealedList, SealedShown
 
 
@@ -118,7 +118,7 @@ def test_who_catches_up_with_a_model_that_nobody_agreed_on_loads_another() -> No
     assert [load.pointer for load in player.take(facts.Load)] == [p2p(7)]
     assert player.said(ModelHash) == []
     player.tell(facts.ModelLoaded(7, model(7)))
-    assert player.said(ModelHash) == [ModelHash("a", 1, 7, model(7))]
+    assert player.said(ModelHash) == [ModelHash("a", 1, 7, model(7), 1)]
 
 
 # -- applying ----------------------------------------------------------------------------------------------------------

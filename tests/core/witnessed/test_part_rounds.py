@@ -153,14 +153,14 @@ def test_a_standing_of_another_epoch_gives_no_work() -> None:
 # -- attesting -------------------------------------------------------------------------------------------------------
 
 
-def listed(shown_to: Player) -> tuple[Result, ...]:
+def listed(shown_to: Player, salt: bytes = b"") -> tuple[Result, ...]:
     """The round's list, with a's own result first."""
     shown = shown_to.part.sight.round
     assert shown is not None
     mine = shown_to.trains()
     shown_to.commits()
     results = (mine, result_of("b", shown), result_of("c", shown))
-    shown_to.show(ResultsShown(0, 0, results))
+    shown_to.show(ResultsShown(0, 0, results, salt=salt))
     return results
 
 
@@ -211,12 +211,12 @@ def _seed_without_a() -> bytes:
 def test_a_filter_is_made_where_the_run_wants_filters() -> None:
     scheme = Scheme("bloom", 0.01)
     player = Player(scheme=scheme)
-    shown = player.starts()
-    results = listed(player)
+    player.starts()
+    results = listed(player, salt=b"drawn at last")
     player.holds(*results)
     digests = [result.digest for result in results]
     (attest,) = player.said(Attest)
-    assert attest.held == scheme.write((0, 1, 2), digests, salt_of(0, 0, shown.seed, "a"))
+    assert attest.held == scheme.write((0, 1, 2), digests, salt_of(0, 0, b"drawn at last", "a"))
 
 
 def test_a_round_that_ended_without_results_is_attested_as_that() -> None:

@@ -156,6 +156,16 @@ def test_downtime_counts_for_nothing_and_every_window_starts_afresh() -> None:
     assert camp.phase == "RoundWitness"
 
 
+def test_a_coordinator_that_comes_back_waits_for_the_dead_no_longer_than_the_first_would_have() -> None:
+    """Whom it finds in the journal it has to hear from, also if it never does."""
+    camp = training("a", "b", "c", **SLOW)
+    (work,) = camp.works("c")
+    camp = camp.takeover()
+    camp.pass_s(LOST_S, "c")
+    assert camp.states() == {"a": "InStep", "b": "InStep", "c": "Lost"}
+    assert camp.round.works[work.index].member in ("a", "b")
+
+
 def test_a_host_that_stood_still_has_heard_nobody_and_gives_nobody_up() -> None:
     camp = training("a", "b", **SLOW)
     camp.wait_us(200_000_000)

@@ -145,6 +145,16 @@ def two_faced() -> None:
     assert (camp.phase, camp.states()["c"]) == ("Warmup", "Removed")
 
 
+def undone() -> None:
+    """One goes with a result that nobody has."""
+    camp = training("a", "b", "c", **SLOW)
+    camp.commit()
+    (work,) = camp.works("c")
+    camp.hold("a", "b", positions=[place for place in range(3) if place != work.result])
+    camp.leave("c")
+    assert work.attempt == 2
+
+
 def test_every_move_that_is_declared_is_made(monkeypatch: pytest.MonkeyPatch) -> None:
     made: set[Move] = set()
     step = Table.step
@@ -162,6 +172,7 @@ def test_every_move_that_is_declared_is_made(monkeypatch: pytest.MonkeyPatch) ->
     orders()
     accusations()
     two_faced()
+    undone()
     for scene in SCENES.values():
         scene()
     missing = declared() - made

@@ -359,6 +359,20 @@ def test_who_was_removed_for_strikes_may_come_back_in_the_next_epoch() -> None:
     assert camp.states()["c"] == "Pending"
 
 
+def test_strikes_are_not_lost_by_leaving_and_joining_again() -> None:
+    camp = training("a", "b", "c", **SLOW)
+    bad_round(camp, "c")
+    bad_round(camp, "c")
+    camp.leave("c")
+    camp.try_join("c")
+    camp.hash("c")
+    assert camp.who("c").strikes == 2
+    camp.turn("a", "b")
+    assert camp.states()["c"] == "InStep"
+    bad_round(camp, "c")
+    assert camp.states()["c"] == "Removed"
+
+
 def test_a_good_round_takes_the_strikes_back() -> None:
     camp = training("a", "b", "c", **SLOW)
     bad_round(camp, "c")

@@ -81,8 +81,8 @@ class Fellow:
     def loaded(self, epoch: int = 0, step: int = 0, model: bytes = MODEL) -> Any:
         return self.call("Loaded", pb.LoadedRequest(**self.mine(), epoch=epoch, step=step, model=model))
 
-    def model_hash(self, step: int = 0, model: bytes = MODEL) -> Any:
-        return self.call("ModelHash", pb.ModelHashRequest(**self.mine(), step=step, model=model))
+    def model_hash(self, step: int = 0, model: bytes = MODEL, epoch: int = 0) -> Any:
+        return self.call("ModelHash", pb.ModelHashRequest(**self.mine(), step=step, model=model, epoch=epoch))
 
     def commit(
         self, shown: Any, digest: bytes, base: bytes = MODEL, signature: bytes | None = None, **more: Any

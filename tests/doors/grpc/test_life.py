@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from tests.doors.grpc.strangers import RUN, Stranger, free_port, generated, serve
-from tests.e2e.command import quorate, until
+from tests.e2e.command import quorate, seen, until
 
 STEPS = 12
 
@@ -55,7 +55,8 @@ def test_the_newest_process_of_an_id_goes_on_and_the_older_one_ends(tmp_path: Pa
     with serve(tmp_path / "journals", port) as server:
         create(server.url, barrier_min=2, heartbeat_interval_s=0.1)
         with Stranger(made, "stream", port, "w1", 1) as old:
-            until(lambda: "w1" in quorate("run", "show", RUN, server.url).stdout, "the first life")
+            until(lambda: seen(server.url, "show", RUN).get("workers"), "the first life")
+            assert "w1" in quorate("run", "show", RUN, server.url).stdout
             with Stranger(made, "stream", port, "w1", 1) as new:
                 assert old.ended() == 1
                 assert "superseded" in old.errors

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -132,6 +133,24 @@ def test_sealed_rounds_are_shown_once_each(coordinator: Coordinator, fellow: Any
     assert steps == [0, 1, 2]
     one.known = {}
     assert [round_.step for round_ in one.beat().sealed.rounds] == [0, 1, 2]
+
+
+def test_what_is_said_of_another_epoch_is_refused_by_name(coordinator: Coordinator, fellow: Any) -> None:
+    coordinator.create(RUN, "witnessed", **ALONE)
+    one = fellow("m1")
+    shown = in_round(one)
+    one.commit(shown, DIGEST)
+    one.attest(shown, 1, 1)
+    while not (heard := one.beat(wait_ms=500)).HasField("round_shown") or heard.round_shown.step != 1:
+        pass
+    for epoch in (1, 0):
+        check = pb.HealthCheckRequest(**one.mine(), step=0, accused=["m9"], epoch=epoch)
+        said = (partial(one.call, "HealthCheck", check), partial(one.model_hash, 1, epoch=epoch))
+        for say in said:
+            if epoch:
+                assert refused(say) == ("wrong_step", grpc.StatusCode.FAILED_PRECONDITION)
+            else:
+                say()
 
 
 def test_a_heartbeat_is_held_until_there_is_news(coordinator: Coordinator, fellow: Any) -> None:

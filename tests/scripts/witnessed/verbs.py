@@ -208,16 +208,17 @@ class Rounds:
             if process.standing.state == "Warming":
                 self._sign(process, e.Loaded(process.id, process.incarnation, epoch, step, model(step)))
             else:
-                self._sign(process, e.ModelHash(process.id, process.incarnation, step, model(step)))
+                self._sign(process, e.ModelHash(process.id, process.incarnation, step, model(step), epoch))
 
     def _commit(self, words: list[str]) -> None:
         processes, others = self._who(words)
         for process in processes:
             shown = process.round
             assert shown is not None
-            done = {given.assignment for given in (self.course.round.results if self.course.round else [])}
+            given = self.course.round.results if self.course.round else []
+            done = {(one.assignment, one.attempt) for one in given}
             for mine in draw(RUN, shown).of(process.id):
-                if mine.index in done:
+                if (mine.index, mine.attempt) in done:
                     continue
                 base = hexed(others["base"]) if "base" in others else model(shown.step)
                 mark = f"{process.id}{shown.round}" + (f"{mine.attempt}" if mine.attempt > 1 else "")
@@ -245,7 +246,9 @@ class Rounds:
             assert process.round is not None
             step = int(others.get("step", process.round.step))
             mine = hexed(f"{process.id}{step}") if "own" in others else model(step)
-            self._sign(process, e.ModelHash(process.id, process.incarnation, step, mine))
+            past = self.course.past[-1] if self.course.past else None
+            void = 0 if past is None or past.step + 1 != step else len(past.voided)
+            self._sign(process, e.ModelHash(process.id, process.incarnation, step, mine, process.round.epoch, void))
 
     def _miss(self, words: list[str]) -> None:
         processes, others = self._who(words)
@@ -254,14 +257,14 @@ class Rounds:
             newest = process.sealed.rounds[-1]
             missing = bitmap([int(others["result"])], len(newest.positions))
             shown = self.course.round
-            where = (shown.epoch, shown.number) if shown is not None else (0, 0)
+            where = (shown.epoch, shown.number) if shown is not None else (self.course.epoch, 0)
             said = e.Holds(process.id, process.incarnation, *where, 0, b"", newest.step, missing)
             self._sign(process, said)
 
     def _accuse(self, words: list[str]) -> None:
         (by, *accused), _ = self._who(words)
         names = tuple(process.id for process in accused)
-        self._sign(by, e.HealthCheck(by.id, by.incarnation, self.course.step - 1, names))
+        self._sign(by, e.HealthCheck(by.id, by.incarnation, self.course.step - 1, names, self.course.epoch))
 
     def _show(self, words: list[str]) -> None:
         (by, accused), _ = self._who(words)

@@ -12,6 +12,7 @@ from quorate.core.witnessed.events import (
     MemberRemoved,
     ResultVoided,
     RoundSealed,
+    Taken,
     TwoFacedShown,
 )
 from quorate.core.witnessed.state import Course
@@ -19,6 +20,7 @@ from quorate.sim.witnessed import Life
 from quorate.sim.witnessed.history import Course as Walk
 from quorate.sim.witnessed.life import RUN
 from quorate.sim.witnessed.members import SimMember
+from quorate.sim.world import MS
 
 
 def with_liar(lie: str, **config: Any) -> Life:
@@ -130,6 +132,43 @@ def test_who_reports_a_model_it_does_not_have_is_never_counted_in_step() -> None
     assert sealed_members(life) == {"m2", "m3", "m4"}
     assert "InStep" not in {state for state, _ in reasons(life)}
     assert course.roll_backs == 0
+    assert course.step == 8
+
+
+LATE = ("late1", "late2", "late3", "late4")
+"""Each asks another of the four first."""
+
+
+def test_who_gives_newcomers_another_model_is_not_believed_and_others_give_it() -> None:
+    life = with_liar("poisons", total_steps=12, rounds_per_epoch=3)
+    life.world.after(2_000 * MS, lambda: [life.start(name) for name in LATE])
+    course = lived(life)
+    assert any(process.member == "m1" and process.lied for process in life.members), "it was asked"
+    joined = {name for round_ in course_of(life).rounds.values() for name in round_.lives}
+    assert joined.issuperset(LATE)
+    assert course.step == 12
+
+
+def test_who_accuses_everybody_else_is_alone_with_it() -> None:
+    """Every round, for what was sealed last, and it is taken in each time: one word proves nothing."""
+    life = with_liar("slanders")
+    taken: list[Any] = []
+
+    def listen(process: SimMember) -> None:
+        hear = process._hear
+
+        def heard(message: object) -> None:
+            if process.member == "m1" and getattr(message, "topic", "") == "health-check":
+                taken.append(getattr(message, "value", None))
+            hear(message)
+
+        process._hear = heard  # type: ignore[method-assign]
+
+    when_started(life, listen)
+    course = lived(life)
+    assert [one for one in taken if isinstance(one, Taken)]
+    assert events(life, MemberRemoved) == []
+    assert not any(member.ejected for member in course.members.values())
     assert course.step == 8
 
 

@@ -7,8 +7,9 @@ in, and claims something else with a probability that its size bounds.
 Theory of the filter: with k hash functions and m >= n * k / ln 2 bits, n digests set at most half of the bits in the
 mean, so that a foreign digest finds all its k bits set with a probability of 2 ** -k. k is the smallest number for
 which that is within the stated rate. Sizes are computed in whole numbers, so that everybody gets the same. The hash
-functions are keyed with a salt of the round's seed and the witness' id: what one filter claims by chance, another does
-not, and nobody can make a result that all filters claim.
+functions are keyed with a salt of the witness' id and of what was drawn when the last result of the list was taken in:
+what one filter claims by chance, another does not, and nobody can look for a result that the filters will claim, since
+it has to be committed to before there is a salt.
 
 A filter with many more bits set than honest digests set would claim nearly everything. It is refused.
 """
@@ -17,6 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from fractions import Fraction
+from functools import lru_cache
 from hashlib import blake2b
 from math import isqrt
 from typing import Final
@@ -52,9 +54,9 @@ class Scheme(msgspec.Struct, frozen=True):
         return read_bloom(held, digests, salt, self.false_positives)
 
 
-def salt_of(epoch: int, round_: int, seed: bytes, member: str) -> bytes:
-    """Of one member's filter in one round."""
-    named = encode((epoch, round_, seed, member))
+def salt_of(epoch: int, round_: int, drawn: bytes, member: str) -> bytes:
+    """Of one member's filter over one list. ``drawn``: shown with the list."""
+    named = encode((epoch, round_, drawn, member))
     return blake2b(named, digest_size=SALT_BYTES, person=b"quorate.bloom").digest()
 
 
@@ -92,6 +94,7 @@ def positions(mask: int) -> list[int]:
 # -- Bloom filters ---------------------------------------------------------------------------------------------------
 
 
+@lru_cache(8)
 def hashes(false_positives: float) -> int:
     """How many hash functions keep claims by chance within the rate."""
     rate, k = Fraction(false_positives), 1

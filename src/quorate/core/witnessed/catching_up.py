@@ -15,13 +15,9 @@ Kept here:
 
 from __future__ import annotations
 
-from typing import Final
-
 from quorate.core.witnessed.facts import Apply
+from quorate.core.witnessed.state import KEPT
 from quorate.core.witnessed.views import Pointer, Result, SealedShown
-
-KEPT: Final = 8
-"""Steps for which results are kept: so far behind, a member can catch up by applying them."""
 
 
 class Footing:
@@ -72,6 +68,17 @@ class Footing:
     def newest(self) -> int:
         """The last step for which it is known what was sealed, -1 if there is none."""
         return max(self.sealed, default=-1)
+
+    def voids(self, epoch: int) -> int:
+        """How many results of the step before this model were left out, as they are void."""
+        made = self.sealed.get(self.step - 1)
+        return len(made.voided) if made is not None and made.epoch == epoch else 0
+
+    def knows(self, epoch: int, step: int) -> bool:
+        """Whether all that was sealed in this epoch before this step was shown here, as far back as it is kept."""
+        began, first = self._floor
+        first = max(first if began == epoch else self.step, step - KEPT, 0)
+        return all(before in self.sealed for before in range(first, step))
 
     def agreed(self) -> tuple[tuple[int, bytes], ...]:
         return tuple((step, self.sealed[step].model) for step in sorted(self.sealed, reverse=True))
@@ -131,6 +138,15 @@ class Footing:
     def leads_on(self, pointer: Pointer) -> bool:
         """Whether everything from here to the newest sealed round is known, and this model belongs to it."""
         return self.is_known(pointer) and all(step in self.sealed for step in range(self.step, self.newest() + 1))
+
+    def short_of(self, final: Pointer | None) -> str:
+        """What this model lacks to be the one that the run ended with; empty if it is that. What is being applied will
+        be applied."""
+        on_its_way = final is not None and isinstance(self.busy, Apply) and self.busy.step + 1 == final.step
+        if final is None or on_its_way or self.is_at(final):
+            return ""
+        mine = f"the model of step {self.step} ({self.model.hex()[:12]})" if self.step >= 0 else "no model"
+        return f"this member has {mine}; the run ended with that of step {final.step} ({final.model.hex()[:12]})"
 
     def next(self) -> SealedShown | None:
         """What is to be applied to the model as it is."""

@@ -38,6 +38,8 @@ def load_of(course: Course, member: Member) -> Pointer | None:
     if member.state is S.RESYNCING and course.newest is not None:
         holders = alive(course, course.newest_holders)
         return _pointer(course, course.newest, course.newest_holders, member) if holders else None
+    if member.state is S.DONE and course.place.model:
+        return _pointer(course, course.place, [], member)  # so that it knows whether it has what the run ended with
     return None
 
 

@@ -18,7 +18,7 @@ from quorate.core.detector import Detector
 from quorate.core.errors import Refusal
 from quorate.core.machine import Event, Explanation, MemberEvent
 from quorate.core.members import superseded
-from quorate.core.witnessed import checkpoint, evidence
+from quorate.core.witnessed import checkpoint, evidence, reopening
 from quorate.core.witnessed.complaints import Complaints
 from quorate.core.witnessed.events import (
     Attest,
@@ -35,6 +35,7 @@ from quorate.core.witnessed.events import (
     ModelAgreed,
     ModelHash,
     Report,
+    ResultVoided,
     RoundSealed,
     Taken,
     TrainEnded,
@@ -163,9 +164,12 @@ class Collector:
         behind = member.state is S.RESYNCING and (
             signal.step == course.step or bool(checkpoint.agreed_at(course, signal.step))
         )
-        right = course.state in (Phase.TRAIN, Phase.WITNESS, Phase.COOLDOWN)
+        right = course.state in (Phase.TRAIN, Phase.WITNESS, Phase.COOLDOWN) and signal.epoch == course.epoch
         if not right or not (behind or (member.state is S.IN_STEP and signal.step == course.step)):
-            return _elsewhere(course, member, f"has the model of step {signal.step}, the run is at {course.step}")
+            return _elsewhere(course, member, f"has the model of step {signal.step} in epoch {signal.epoch}")
+        if signal.voided != (void := _void(course, signal)):
+            made = f"has made the model of step {signal.step} with voided = {signal.voided}"
+            return _elsewhere(course, member, f"{made}, and {void} results are void")
         report = Report(member.id, member.incarnation, signal.step, signal.model)
         self._tally_of(course, course.round).models[member.id] = report
         return None
@@ -173,8 +177,9 @@ class Collector:
     def _on_health_check(self, signal: HealthCheck, member: Member, course: Course) -> Refusal | None:
         if member.state is not S.IN_STEP:
             return _elsewhere(course, member, "is not in step")
-        if not any(past.step == signal.step and past.positions for past in course.past if past.epoch == course.epoch):
-            return _elsewhere(course, member, f"accuses others for step {signal.step}, of which nothing is sealed")
+        sealed = [past for past in course.past if past.epoch == course.epoch == signal.epoch]
+        if not any(past.step == signal.step and past.positions for past in sealed):
+            return _elsewhere(course, member, f"accuses others for step {signal.step} of epoch {signal.epoch}")
         self._complaints.accuses(signal, course)
         return None
 
@@ -284,7 +289,7 @@ class Collector:
             return TrainEnded(round_.epoch, round_.number, _sorted(tally.attested))
         if not course.in_step or self._over(self._phase, round_.allowed_us, now_us):
             return TrainEnded(round_.epoch, round_.number, (), True)
-        return None
+        return reopening.due(course, round_, tally)
 
     def _witnessing(self, course: Course, round_: Round, now_us: int) -> Event | None:
         tally = self._tally_of(course, round_)
@@ -328,6 +333,9 @@ class Collector:
                     self._forget(event.member)
                 case WarmupEnded():
                     self._loaded.clear()
+                case ResultVoided(step=step):
+                    models = self._tally.models
+                    self._tally.models = {name: one for name, one in models.items() if one.step <= step}
                 case MemberEvent():
                     self._detector.touch(event.member, now_us)
         self._notice(machine.course, now_us)
@@ -374,6 +382,12 @@ class Collector:
 def _phase(course: Course) -> tuple[Hashable, ...]:
     """Which wait it is: another one begins whenever one of these changes."""
     return course.state, course.since_us, course.epoch, course.number, course.met_us
+
+
+def _void(course: Course, signal: ModelHash) -> int:
+    """How many results must be left out of this model. Of what is not remembered: whatever it says."""
+    made = [past for past in course.past if (past.epoch, past.step + 1) == (course.epoch, signal.step)]
+    return next((len(past.voided) for past in reversed(made) if past.positions), signal.voided)
 
 
 def _sorted(said: dict[str, Attested]) -> tuple[Attested, ...]:

@@ -25,7 +25,8 @@ class Complaints:
 
     def keep(self, course: Course) -> None:
         """Only what those say who are in step; that something is missing of the newest step, that somebody does not
-        deliver of the last two: what was a passing trouble is not added up for ever."""
+        deliver of the last two: what was a passing trouble is not added up for ever, nor over epochs, between which
+        nobody is in step."""
         past = rules.newest(course)
         step = -1 if past is None else past.step
         if step != self.step:
@@ -40,7 +41,7 @@ class Complaints:
 
     def misses(self, signal: Holds, course: Course) -> Refusal | None:
         past = rules.newest(course)
-        if past is None or signal.step != past.step:
+        if past is None or (signal.epoch, signal.step) != (past.epoch, past.step):
             why = f"{signal.member} misses results of step {signal.step}, which is not the last that was sealed"
             return Refusal("wrong_step", why, "look at what was sealed")
         mask = read_bitmap(signal.missing, len(past.positions))

@@ -14,7 +14,7 @@ from typing import Annotated, ClassVar
 import msgspec
 from msgspec import Meta
 
-from quorate.core.codec import encode
+from quorate.core.codec import encode, ready
 from quorate.core.machine import By, Claim, Event, Join, MemberEvent, Signal
 from quorate.core.members import Counter, MemberId
 
@@ -166,6 +166,19 @@ class TrainEnded(Event, frozen=True, array_like=True, tag="train-ended"):
     late: bool = False
 
 
+class WorkReopened(Event, frozen=True, array_like=True, tag="work-reopened"):
+    """Whose work it was is gone, and nobody in step has its result: it is as if nothing had been committed. Everybody
+    in step has said so, since it was committed."""
+
+    epoch: Counter
+    round: Counter
+    assignment: Index
+    attempt: Counter
+    attested: Attestations
+    holding: Attestations
+    """Those who are no witnesses, and what they hold."""
+
+
 class RoundSealed(Event, frozen=True, array_like=True, tag="round-sealed"):
     """What counts is decided: results that a quorum of the elected witnesses holds, trained on the model that most
     have. The fold works out the set from the evidence, and draws the next round."""
@@ -248,7 +261,7 @@ class Beat(Signal, frozen=True, array_like=True, tag="heartbeat"):
 
 
 class Loaded(Signal, frozen=True, array_like=True, tag="loaded"):
-    """I have the model of this step, and reach the others."""
+    """I have the model of this step, and have tried to reach the others."""
 
     member: MemberId
     incarnation: Counter
@@ -288,6 +301,10 @@ class ModelHash(Signal, frozen=True, array_like=True, tag="model-hash"):
     incarnation: Counter
     step: Counter
     model: Hash
+    epoch: Counter = 0
+    """After a roll-back steps are counted again, in a later epoch: what was said of them before is of the past."""
+    voided: Counter = 0
+    """How many results of the step before were void when it was made: what was made before one was void has it in."""
 
 
 class HealthCheck(Signal, frozen=True, array_like=True, tag="health-check"):
@@ -297,6 +314,8 @@ class HealthCheck(Signal, frozen=True, array_like=True, tag="health-check"):
     incarnation: Counter
     step: Counter
     accused: Annotated[tuple[MemberId, ...], Meta(max_length=64)]
+    epoch: Counter = 0
+    """In which that step was sealed."""
 
 
 class BeatSeen(msgspec.Struct, frozen=True, array_like=True):
@@ -325,6 +344,7 @@ WitnessedEvent = (
     | WarmupBegan
     | WarmupEnded
     | TrainEnded
+    | WorkReopened
     | RoundSealed
     | ResultVoided
     | ModelAgreed
@@ -337,3 +357,6 @@ WitnessedEvent = (
 )
 WitnessedSignal = Beat | Loaded | Attest | Holds | ModelHash | HealthCheck
 __all__ = ["WitnessedEvent", "WitnessedSignal", "signed_by_trainer"]
+
+
+ready(BeatSeen, Taken)

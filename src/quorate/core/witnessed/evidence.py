@@ -41,11 +41,17 @@ def masks(course: Course, round_: Round, said: Sequence[Attested], may: Collecti
 
 
 def read(scheme: Scheme, round_: Round, member: str, held: bytes, known: int) -> int | Refusal:
-    """What one member says it holds of the first ``known`` results. Only a filter needs to look at each of them."""
+    """What one member says it holds of the first ``known`` results, and what nobody has to hold any more. Only a filter
+    needs to look at each of them."""
     if scheme.style == attestation.BITMAP:
-        return attestation.read_bitmap(held, known)
-    salt = attestation.salt_of(round_.epoch, round_.number, round_.seed, member)
-    return scheme.read(held, [result.digest for result in round_.results[:known]], salt)
+        mask = attestation.read_bitmap(held, known)
+    else:
+        drawn = round_.results[known - 1].salt if known else b""
+        salt = attestation.salt_of(round_.epoch, round_.number, drawn, member)
+        mask = scheme.read(held, [result.digest for result in round_.results[:known]], salt)
+    if isinstance(mask, Refusal) or not round_.forsaken:
+        return mask
+    return mask | sum(1 << place for place in round_.forsaken)
 
 
 def counts(found: Iterable[int], results: int) -> list[int]:

@@ -97,14 +97,15 @@ def _training(course: Course, round_: Round, heard: Heard, waited_us: int) -> li
     if course.missing:
         open_ = [work for work in round_.works if work.result < 0]
         gone = [work.index for work in open_ if work.member not in course.in_step]
-        what = f"{round_.called()}: {len(round_.results)} of {len(round_.works)} results are committed"
+        what = f"{round_.called()}: {len(round_.works) - len(open_)} of {len(round_.works)} results are committed"
         if gone:
             what += f", assignments {few([str(index) for index in gone])} wait for the next round"
         owners = tuple(sorted({work.member for work in open_ if work.member in course.in_step}))
         waits.append(Wait(what, owners, waited_us, left_us, "it goes on without those"))
     needed = evidence.quorum(course, round_)
-    if heard.tally.enough() < len(round_.results) or not course.missing:
-        short = len(round_.results) - heard.tally.enough()
+    held = heard.tally.held_by()
+    short = sum(work.result >= 0 and held[work.result] < needed for work in round_.works)
+    if short or not course.missing:
         what = f"{round_.called()}: {short} results lack a quorum of {needed} of {len(round_.witnesses)} witnesses"
         waits.append(Wait(what, _unattested(round_, heard), waited_us, left_us, "it goes on without those"))
     return waits

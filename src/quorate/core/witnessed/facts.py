@@ -1,8 +1,8 @@
 """What a member's part is told by its own side, and what it asks of it. Values only: ``part`` is the logic between.
 
 A shell (the SDK's, the simulator's) turns messages and outcomes into facts and carries the actions out. Load, Train,
-Apply and Store are work for the one who trains: carried out one after the other, in the order in which they came. Fetch
-and Announce go on beside that.
+Apply and Store are work for the one who trains: carried out one after the other, in the order in which they came.
+Fetch, Reach and Announce go on beside that.
 """
 
 from __future__ import annotations
@@ -141,6 +141,14 @@ class ModelNotStored(msgspec.Struct, frozen=True):
     why: str = ""
 
 
+class PeersTried(msgspec.Struct, frozen=True):
+    """All who were to be reached were tried; what could not be reached is not waited for."""
+
+    epoch: int
+    incarnation: int
+    unreached: tuple[str, ...] = ()
+
+
 class Tick(msgspec.Struct, frozen=True):
     """Time has passed."""
 
@@ -160,6 +168,7 @@ Fact = (
     | ModelApplied
     | ModelStored
     | ModelNotStored
+    | PeersTried
     | Tick
 )
 
@@ -240,6 +249,16 @@ class Lend(msgspec.Struct, frozen=True):
     model: bytes
 
 
+class Reach(msgspec.Struct, frozen=True):
+    """Try to reach these peers, in bounded time; then PeersTried with the same epoch and incarnation. A newer one
+    replaces one that is under way."""
+
+    epoch: int
+    incarnation: int
+    peers: tuple[str, ...]
+    """In an order in which each member begins with another."""
+
+
 class Drop(msgspec.Struct, frozen=True):
     """These blobs are needed by nobody any more; a fetch of one ends."""
 
@@ -258,7 +277,7 @@ class Done(msgspec.Struct, frozen=True):
     """Done: the run is over. Removed: it goes on without this member."""
 
 
-Action = Load | Fetch | Train | Cease | Command | Announce | Send | Apply | Store | Lend | Drop | Ask | Done
+Action = Load | Fetch | Train | Cease | Command | Announce | Send | Apply | Store | Lend | Reach | Drop | Ask | Done
 
 
 class Pace(msgspec.Struct, frozen=True):
@@ -273,5 +292,7 @@ class Pace(msgspec.Struct, frozen=True):
     retry_max_us: int = 8_000_000
     accuse_us: int = 30_000_000
     """A holder that does not answer may be cut off for a while. After so long it is accused."""
+    reach_us: int = 15_000_000
+    """So long one waits to be told that all peers were tried. It takes less, unless the answer is lost."""
     ask_us: int = 10_000_000
     """One that has nothing to do and hears nothing asks whether it has missed something."""

@@ -13,19 +13,23 @@ from quorate.core.witnessed.views import Result, ResultsShown, SealedShown
 
 class Lists:
     def __init__(self) -> None:
-        self._lists: dict[tuple[int, int], tuple[Result, ...]] = {}
+        self._lists: dict[tuple[int, int], ResultsShown] = {}
 
     def learn(self, shown: ResultsShown) -> None:
         """A list only grows."""
         known = self._lists.get((shown.epoch, shown.round))
-        if known is None or len(known) < len(shown.results):
-            self._lists[shown.epoch, shown.round] = tuple(
-                result if result.base else _on(result, shown.base) for result in shown.results
-            )
+        if known is None or len(known.results) < len(shown.results):
+            based = tuple(result if result.base else _on(result, shown.base) for result in shown.results)
+            self._lists[shown.epoch, shown.round] = msgspec.structs.replace(shown, results=based)
 
     def of(self, epoch: int, round_: int) -> tuple[Result, ...] | None:
         """None: it was not shown."""
-        return self._lists.get((epoch, round_))
+        known = self._lists.get((epoch, round_))
+        return None if known is None else known.results
+
+    def salt(self, epoch: int, round_: int) -> bytes:
+        known = self._lists.get((epoch, round_))
+        return b"" if known is None else known.salt
 
     def whole(self, shown: SealedShown) -> SealedShown | None:
         """With its results, in the order in which they are applied; None if they are not known here."""

@@ -84,10 +84,11 @@ def _place(place: Place, holders: list[str]) -> dict[str, Any]:
 def _current(round_: Round, heard: Heard) -> dict[str, Any]:
     tally = heard.tally
     missing = [name for name in round_.witnesses if name not in tally.complete]
-    short = [i for i, held in enumerate(tally.held_by()) if held < tally.needed]
+    short = [i for i, held in enumerate(tally.held_by()) if held < tally.needed and i not in round_.forsaken]
     return {
         "round": round_.number, "step": round_.step, "roster": list(round_.roster),
-        "witnesses": list(round_.witnesses), "attested": sorted(tally.attested), "results": len(round_.results),
+        "witnesses": list(round_.witnesses), "attested": sorted(tally.attested),
+        "results": len(round_.results) - len(round_.forsaken),
         "assignments": [_work(work) for work in round_.works], "missing": missing,
         "holding": sorted(tally.complete), "reported": sorted(tally.models),
         "short_of_quorum": short[:RESULTS_SHOWN], "moved": len(round_.moved),

@@ -31,6 +31,7 @@ from quorate.core.witnessed.events import CheckpointStored, ResultCommitted, Two
 from quorate.core.witnessed.facts import Action, Apply, Blob, Command, Fact, Pace, Train, Work
 from quorate.core.witnessed.fetching import APPLY, ATTEST, Fetching
 from quorate.core.witnessed.proofs import Proofs, Verify
+from quorate.core.witnessed.reaching import Reaching
 from quorate.core.witnessed.results import Made, Results, Sign
 from quorate.core.witnessed.sight import FINISHED, IN_STEP, OVER, RESYNCING, WARMING, Sight
 from quorate.core.witnessed.telling import Telling
@@ -60,7 +61,8 @@ class Part:
         self.fetching = Fetching(self.pace)
         self.results = Results(run, member, sign)
         self.proofs = Proofs(run, verify)
-        self.telling = Telling(member, self.sight, self.footing, self.fetching, self.pace)
+        self.reaching = Reaching(self.sight, self.pace)
+        self.telling = Telling(member, self.sight, self.footing, self.fetching, self.reaching, self.pace)
         self.over: facts.Done | None = None
         self._training: Work | None = None
         self._commands: dict[int, tuple[type[MemberEvent], dict[str, Any]]] = {}
@@ -109,7 +111,8 @@ class Part:
         if self.over is not None or not self.incarnation:
             return None
         times = [self.fetching.wake_us(self._now_us), self.telling.wake_us(self._now_us), self._ask_us()]
-        times += [time for time in (self._load_us, self._store_us) if time > self._now_us]
+        later = (self._load_us, self._store_us, self.reaching.until_us)
+        times += [time for time in later if time > self._now_us]
         return min((time for time in times if time is not None), default=None)
 
     # -- facts ------------------------------------------------------------------------------------------------------
@@ -117,6 +120,7 @@ class Part:
     def _on_life(self, fact: facts.LifeBegan) -> None:
         self.incarnation = fact.incarnation
         self.sight.begin_again()
+        self.reaching.begin_life(fact.incarnation)
         self.telling.begin_life(fact.incarnation, fact.scheme)
         undecided = [fields["accused"] for event, fields in self._commands.values() if event is TwoFacedShown]
         self.proofs.begin_again(undecided)
@@ -199,6 +203,9 @@ class Part:
     def _on_not_stored(self, _fact: facts.ModelNotStored) -> None:
         self._stored, self._store_us = None, self._now_us + self.pace.retry_us
 
+    def _on_tried(self, fact: facts.PeersTried) -> None:
+        self.reaching.tried(fact)
+
     # -- views ------------------------------------------------------------------------------------------------------
 
     def _on_shown(self, fact: facts.Shown) -> None:
@@ -215,8 +222,8 @@ class Part:
                 self._told_sealed = True
                 for shown in rounds:
                     self._see_sealed(shown)
-            case PeersShown(peers=peers):
-                self.sight.peers = {peer.member: peer for peer in peers}
+            case PeersShown():
+                self.sight.see_peers(fact.value)
                 self.fetching.hurry()
 
     def _see_standing(self, shown: Standing) -> None:
@@ -225,7 +232,8 @@ class Part:
         if shown.state == WARMING and shown.load is not None:
             self.footing.begin_at(shown.epoch, shown.load.step)
         if shown.state in OVER or shown.phase == FINISHED:
-            self._end(shown.reason or f"the run is {shown.phase}", shown.state)
+            short = self.footing.short_of(shown.load) if shown.phase == FINISHED else ""
+            self._end("; ".join(filter(None, (shown.reason or f"the run is {shown.phase}", short))), shown.state)
 
     def _see_round(self, shown: RoundShown) -> None:
         before = self.sight.now()
@@ -248,6 +256,8 @@ class Part:
         if self.sight.standing is None:
             return
         self._move(self.sight.standing)
+        if (reach := self.reaching.begin(self._now_us)) is not None:
+            self._out.append(reach)
         self._train()
         self._commit()
         if self._seeks:
@@ -403,6 +413,8 @@ class Part:
         footing = self.footing
         if not standing.store or footing.step < 0 or footing.busy is not None or footing.next() is not None:
             return
+        if footing.is_wrong():
+            return  # another one is drawn
         wanted = (standing.epoch, footing.step)
         if self._stored != wanted and self._now_us >= self._store_us:
             self._stored = wanted
@@ -422,7 +434,8 @@ class Part:
     # -- keeping house ----------------------------------------------------------------------------------------------
 
     def _tidy(self) -> None:
-        """What is neither sealed nor of this round or the one before is needed by nobody."""
+        """What is neither sealed nor of this round or the one before is needed by nobody. Where a view was lost, what
+        was sealed is not known: who then threw away what it has attested would be taken for a liar."""
         if self.sight.round is None or not self._untidy:
             return
         self._untidy = False
@@ -430,9 +443,10 @@ class Part:
         sealed = self.footing.sealed.values()
         counts = {digest for shown in sealed for digest in self.footing.digests(shown)}
         decided = {(shown.epoch, shown.round) for shown in sealed}
+        past = (epoch, round_ - 1 if self.footing.knows(epoch, self.sight.round.step) else 0)
         old = [
             digest for digest, origin in self.fetching.origins()
-            if digest not in counts and (origin in decided or origin < (epoch, round_ - 1))
+            if digest not in counts and (origin in decided or origin < past)
         ]  # fmt: skip
         dropped = self.fetching.drop(old)
         if dropped is not None:
@@ -472,9 +486,11 @@ _HANDLERS: Final[dict[type, Callable[[Part, Any], None]]] = {
     facts.ModelApplied: Part._on_applied,
     facts.ModelStored: Part._on_stored,
     facts.ModelNotStored: Part._on_not_stored,
+    facts.PeersTried: Part._on_tried,
     facts.Tick: Part._on_tick,
 }
-_WANT_NOTHING: Final = frozenset(
-    {facts.Tick, facts.BeatAnswered, facts.BlobHeld, facts.BlobGivenUp, facts.CommandDecided, facts.ResultTrained}
-)
+_WANT_NOTHING: Final = frozenset({
+    facts.Tick, facts.BeatAnswered, facts.BlobHeld, facts.BlobGivenUp, facts.CommandDecided, facts.ResultTrained,
+    facts.PeersTried,
+})  # fmt: skip
 """After these no blob is wanted that was not wanted before."""

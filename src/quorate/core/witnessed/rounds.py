@@ -5,7 +5,8 @@ Kept here:
 - Each round has a roster that never changes: those in step when it began. All draws come from a fresh seed.
 - Training ends early only if every assignment has a result that a quorum of the *elected* witnesses attested. It ends
   late only when its time is over, or when nobody of the roster is in step any more.
-- A lost member's work goes to another in the same round if there is time enough for it, else it waits for the next.
+- A lost member's work goes to another in the same round if there is time enough for it, else it waits for the next;
+  also if it has committed to a result that nobody has (see ``reopening``).
 - The time it may take follows what rounds take, between a floor and ``round_train_max_s``; after a round that was too
   long it doubles.
 """
@@ -13,11 +14,12 @@ Kept here:
 from __future__ import annotations
 
 from quorate.core.codec import said_s, us
-from quorate.core.dice import SEED_BYTES, Cup
+from quorate.core.dice import SEED_BYTES, Cup, Dice
 from quorate.core.errors import Refusal
 from quorate.core.machine import DONE, Applied
 from quorate.core.witnessed import evidence
 from quorate.core.witnessed.account import cut
+from quorate.core.witnessed.attestation import BLOOM
 from quorate.core.witnessed.committee import FASTEST, FIRST_ATTEMPT, count, draw, relative
 from quorate.core.witnessed.events import ResultCommitted, TrainEnded
 from quorate.core.witnessed.state import TIMED, Course, Given, Member, Round, Work
@@ -35,8 +37,7 @@ PACE_US = 10**9
 def begin(course: Course, at_us: int, cup: Cup) -> None:
     """The next round, with those who are in step now."""
     config = course.config
-    dice = cup.dice("round", course.epoch, course.number)
-    seed = b"".join(dice.word().to_bytes(8, "big") for _ in range(SEED_BYTES // 8))
+    seed = _seed(cup.dice("round", course.epoch, course.number))
     roster = tuple(sorted(course.in_step))
     members = [course.in_step[member] for member in roster]
     speeds = relative([m.pace for m in members]) if config.speed_weighted else (FASTEST,) * len(roster)
@@ -55,6 +56,10 @@ def begin(course: Course, at_us: int, cup: Cup) -> None:
     ]
     course.round = round_
     course.missing = len(round_.works)
+
+
+def _seed(dice: Dice) -> bytes:
+    return b"".join(dice.word().to_bytes(8, "big") for _ in range(SEED_BYTES // 8))
 
 
 def shown(course: Course, round_: Round) -> RoundShown:
@@ -118,16 +123,18 @@ def _late(why: str) -> Refusal:
     return Refusal("late_result", why, "look at the round again: do what is yours in it, or wait for the next")
 
 
-def do_commit(course: Course, member: Member, event: ResultCommitted, at_us: int, _cup: Cup) -> Applied:
+def do_commit(course: Course, member: Member, event: ResultCommitted, at_us: int, cup: Cup) -> Applied:
     round_ = course.round
     if round_ is None or round_.works[event.assignment].result >= 0:
         return DONE  # said before
     work = round_.works[event.assignment]
     work.result = len(round_.results)
+    filters = course.config.attestation == BLOOM
+    salt = _seed(cup.dice("salt", round_.epoch, round_.number)) if filters else b""
     round_.results.append(
         Given(
             work.index, work.attempt, member.id, event.digest, event.size_bytes, event.base, event.samples, event.loss,
-            work.batches,
+            work.batches, salt,
         )
     )  # fmt: skip
     course.missing -= 1
@@ -158,9 +165,9 @@ def move_on(course: Course, at_us: int, cup: Cup) -> None:
     dice = cup.dice("move", round_.epoch, round_.number)
     speeds = dict(zip(round_.roster, round_.speeds, strict=True))
     for work in round_.works:
-        if work.result >= 0 or _has(course, work) or not _may_try(course, round_, work):
+        if work.result >= 0 or is_there(course, work) or not may_try(course, round_, work):
             continue
-        busy = {other.member for other in round_.works if other.result < 0 and _has(course, other)}
+        busy = {other.member for other in round_.works if other.result < 0 and is_there(course, other)}
         candidates = sorted(course.in_step.keys() - busy) or sorted(course.in_step)
         if not candidates:
             return
@@ -176,13 +183,13 @@ def move_on(course: Course, at_us: int, cup: Cup) -> None:
         course.account.moved += count(work.batches)
 
 
-def _has(course: Course, work: Work) -> bool:
-    """Whether its member is there to do it."""
+def is_there(course: Course, work: Work) -> bool:
+    """Whether its member is there to do it, or to give its result."""
     member = course.in_step.get(work.member)
     return member is not None and member.incarnation == work.incarnation
 
 
-def _may_try(course: Course, round_: Round, work: Work) -> bool:
+def may_try(course: Course, round_: Round, work: Work) -> bool:
     tries = max(span.tries for span in cut(round_.spans, work.batches))
     return tries + work.attempt < course.config.attempts_max
 

@@ -63,12 +63,12 @@ def do_join(course: Course, member: Member, event: MemberJoined, at_us: int, _cu
     target = pick_join(course, member, event, at_us)
     if target is S.PENDING:
         member.epoch = -1  # or it would be back in this epoch with its next life
+        member.strikes = 0  # in the same epoch they stay: going and coming back does not make up for bad rounds
     if member.seat == 0:
         course.seats += 1
         member.seat = course.seats
     member.incarnation = event.supersedes + 1
     member.key, member.addresses, member.labels = event.key, event.addresses, event.labels
-    member.strikes = 0
     member.stepped = -1
     course.members[member.id] = member
     course.settle(member, target, at_us, "")

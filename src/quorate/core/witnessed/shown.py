@@ -83,7 +83,8 @@ class Shown:
         usual = Counter(result.base for result in round_.results).most_common(1)
         base = usual[0][0] if usual else b""
         shown = tuple(_result(result, b"" if result.base == base else result.base) for result in round_.results)
-        return ResultsShown(round_.epoch, round_.number, shown, base)
+        salt = round_.results[-1].salt if round_.results else b""
+        return ResultsShown(round_.epoch, round_.number, shown, base, salt)
 
     def _list(self) -> SealedList:
         course = self._course

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from quorate.core.witnessed.committee import Assignment, Committee, draw
 from quorate.core.witnessed.lists import Lists
-from quorate.core.witnessed.views import Peer, Result, RoundShown, Standing
+from quorate.core.witnessed.views import Peer, PeersShown, Result, RoundShown, Standing
 
 WARMING: Final = "Warming"
 IN_STEP: Final = "InStep"
@@ -33,6 +33,8 @@ class Sight:
         self.committee: Committee | None = None
         """In a round: who witnesses and who trains what."""
         self.peers: dict[str, Peer] = {}
+        self.peers_epoch = -1
+        """Of which epoch these are, as this life was shown."""
         self.lists = Lists()
         self._others: tuple[Any, Any, tuple[str, ...]] = (None, None, ())
         self._mine: tuple[Any, Any, list[Assignment]] = (None, None, [])
@@ -40,6 +42,7 @@ class Sight:
     def begin_again(self) -> None:
         """A new life is shown everything anew."""
         self.standing = self.round = self.committee = None
+        self.peers_epoch = -1
 
     # -- seeing -----------------------------------------------------------------------------------------------------
 
@@ -67,6 +70,10 @@ class Sight:
         self.committee = draw(self._run, shown) if shown.phase in (TRAIN, WITNESS) else None
         self.lists.forget_before(shown.epoch, shown.round - 1)
         return True
+
+    def see_peers(self, shown: PeersShown) -> None:
+        self.peers = {peer.member: peer for peer in shown.peers}
+        self.peers_epoch = shown.epoch
 
     # -- knowing ----------------------------------------------------------------------------------------------------
 

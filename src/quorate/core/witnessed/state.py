@@ -109,6 +109,9 @@ class Given(msgspec.Struct, frozen=True, array_like=True):
     samples: int
     loss: float
     batches: Ranges
+    salt: bytes = b""
+    """Drawn when it was taken in, so that nobody could know it who made a result of the list that ends with this one.
+    Only filters need it."""
 
 
 class Round(msgspec.Struct, array_like=True):
@@ -135,6 +138,8 @@ class Round(msgspec.Struct, array_like=True):
     """When its training ended."""
     late: bool = False
     """Its training ended because time was over."""
+    forsaken: list[int] = []
+    """Places in the list of results that nobody has, and that count no more: their work is done again."""
 
     def called(self) -> str:
         return f"round {self.number} of epoch {self.epoch}"

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from quorate.core.machine import Choose, Event, Ignore, Refuse, Row, Table, To
-from quorate.core.witnessed import checkpoint, epochs, rounds, rules, sealing
+from quorate.core.witnessed import checkpoint, epochs, reopening, rounds, rules, sealing
 from quorate.core.witnessed.events import (
     CheckpointStored,
     CooldownEnded,
@@ -29,6 +29,7 @@ from quorate.core.witnessed.events import (
     TwoFacedShown,
     WarmupBegan,
     WarmupEnded,
+    WorkReopened,
 )
 from quorate.core.witnessed.state import MemberState, Phase
 
@@ -42,7 +43,7 @@ OF_ALL: tuple[type[Event], ...] = (
     WarmupBegan, WarmupEnded, RoundSealed, ResultVoided, CooldownEnded, RunPaused, RunStopped,
 )  # fmt: skip
 MEMBER_EVENTS: tuple[type[Event], ...] = (*OF_ONE, *OF_ALL)
-RUN_EVENTS: tuple[type[Event], ...] = (*MEMBER_EVENTS, TrainEnded, ModelAgreed, RunResumed)
+RUN_EVENTS: tuple[type[Event], ...] = (*MEMBER_EVENTS, TrainEnded, WorkReopened, ModelAgreed, RunResumed)
 
 Rows = dict[tuple[MemberState, type[Event]], Row]
 
@@ -170,6 +171,10 @@ _run: dict[tuple[Phase, type[Event]], Row] = {
         P.WITNESS, "a quorum has seen all results, or time is over", rounds.do_train_ended, rounds.check_train_ended
     ),
     **{(phase, TrainEnded): _no_round for phase in _OPEN if phase is not P.TRAIN},
+    (P.TRAIN, WorkReopened): To(
+        P.TRAIN, "who had done it is gone, and nobody has its result", reopening.do_reopened, reopening.check_reopened
+    ),
+    **{(phase, WorkReopened): _no_round for phase in _OPEN if phase is not P.TRAIN},
     (P.WITNESS, RoundSealed): Choose(
         sealing.pick_sealed, (P.TRAIN, P.COOLDOWN, *_AFTER), "what counts is decided; without a majority it rolls back",
         sealing.do_seal, sealing.check_seal,

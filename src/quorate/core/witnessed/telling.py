@@ -6,42 +6,48 @@ another than before, and again until it is taken back here.
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Any, Final
 
 from quorate.core.witnessed.attestation import Scheme, bitmap, salt_of
 from quorate.core.witnessed.catching_up import Footing
 from quorate.core.witnessed.events import Attest, HealthCheck, Holds, Loaded, ModelHash
 from quorate.core.witnessed.facts import Pace
 from quorate.core.witnessed.fetching import Fetching
+from quorate.core.witnessed.reaching import Reaching
 from quorate.core.witnessed.saying import Saying
 from quorate.core.witnessed.sight import COOLDOWN, IN_STEP, RESYNCING, WARMING, Sight
-from quorate.core.witnessed.views import RoundShown
+from quorate.core.witnessed.views import Result, RoundShown
 
 MOST_ACCUSED: Final = 64
 
 
 class Telling:
-    def __init__(self, member: str, sight: Sight, footing: Footing, fetching: Fetching, pace: Pace) -> None:
+    def __init__(
+        self, member: str, sight: Sight, footing: Footing, fetching: Fetching, reaching: Reaching, pace: Pace
+    ) -> None:
         self._member = member
         self._sight = sight
         self._footing = footing
         self._fetching = fetching
+        self._reaching = reaching
         self._pace = pace
         self._incarnation = 0
         self.scheme = Scheme()
         self.saying = Saying(pace.resend_us)
         self._partial_us: int | None = None
         """Since when something of the round's list is missing here."""
-        self._complained = (-1, 0)
-        """The last step of which this life missed something, and how many results it had."""
-        self._blames = -1
-        """The last step for which this life accused somebody."""
+        self._complained = (-1, -1, 0)
+        """The last sealed round of which this life missed something, by epoch and step, and how many results it had."""
+        self._blames = (-1, -1)
+        """Epoch and step of the last sealed round for which this life accused somebody."""
+        self._held: tuple[Any, Any, int, tuple[bool, bytes]] = (None, None, -1, (False, b""))
 
     def begin_life(self, incarnation: int, scheme: Scheme) -> None:
         self._incarnation, self.scheme = incarnation, scheme
         self.saying = Saying(self._pace.resend_us)
         self._partial_us = None
-        self._complained, self._blames = (-1, 0), -1
+        self._complained, self._blames = (-1, -1, 0), (-1, -1)
+        self._held = (None, None, -1, (False, b""))
 
     def begin_round(self) -> None:
         self._partial_us = None
@@ -79,9 +85,11 @@ class Telling:
         self._tell_accused(now_us)
 
     def _tell_loaded(self, now_us: int) -> None:
+        """When the model is here, and all peers were tried."""
         standing, footing = self._sight.standing, self._footing
         pointer = None if standing is None or standing.state != WARMING else standing.load
-        if standing is not None and pointer is not None and footing.busy is None and footing.is_at(pointer):
+        here = pointer is not None and footing.busy is None and footing.is_at(pointer)
+        if standing is not None and here and self._reaching.is_over(standing.epoch, now_us):
             loaded = Loaded(self._member, self._incarnation, standing.epoch, footing.step, footing.model)
             self.saying.say(loaded, now_us)
         else:
@@ -96,7 +104,9 @@ class Telling:
         if sight.state() == RESYNCING and sight.standing is not None:
             sure = sure and footing.is_known(sight.standing.load)
         if asked and at_step and sure and sight.takes_part(IN_STEP, RESYNCING):
-            self.saying.say(ModelHash(self._member, self._incarnation, footing.step, footing.model), now_us)
+            epoch, _ = sight.now()
+            made = (footing.step, footing.model, epoch, footing.voids(epoch))
+            self.saying.say(ModelHash(self._member, self._incarnation, *made), now_us)
         else:
             self.saying.unsay(ModelHash)
 
@@ -104,20 +114,31 @@ class Telling:
         """What is not complete is said after a short while: the rest may be on its way."""
         results = self._sight.lists.of(shown.epoch, shown.round)
         listed = results or ()
-        held = [i for i, result in enumerate(listed) if self._fetching.holds(result.digest)]
-        if len(held) == len(listed):
+        whole, bits = self._bits(shown, listed)
+        if whole:
             self._partial_us = None
         elif self._partial_us is None:
             self._partial_us = now_us
         if self._partial_us is not None and now_us < self._partial_us + self._pace.partial_us:
             return
-        salt = salt_of(shown.epoch, shown.round, shown.seed, self._member)
-        bits = self.scheme.write(held, [result.digest for result in listed], salt)
         about = self._about(shown, len(listed), bits)
         is_witness = self._sight.is_witness()
         if is_witness and results is not None:
             self.saying.say(Attest(*about), now_us)
         self._tell_missing(about, not is_witness and results is not None, now_us)
+
+    def _bits(self, shown: RoundShown, listed: tuple[Result, ...]) -> tuple[bool, bytes]:
+        """Whether all of the list is held, and which of it: worked out when either has changed, since this is asked
+        after every fact."""
+        seen, known, changes, said = self._held
+        if seen is not shown or known is not listed or changes != self._fetching.changes:
+            held = [i for i, result in enumerate(listed) if self._fetching.holds(result.digest)]
+            drawn = self._sight.lists.salt(shown.epoch, shown.round)
+            salt = salt_of(shown.epoch, shown.round, drawn, self._member)
+            bits = self.scheme.write(held, [result.digest for result in listed], salt)
+            said = (len(held) == len(listed), bits)
+            self._held = (shown, listed, self._fetching.changes, said)
+        return said
 
     def _about(self, shown: RoundShown, known: int, held: bytes) -> tuple[str, int, int, int, int, bytes]:
         return (self._member, self._incarnation, shown.epoch, shown.round, known, held)
@@ -127,11 +148,11 @@ class Telling:
         what is held has to be said in any case."""
         stops, missing = self._footing.next(), self.missing()
         if about is not None and missing and stops is not None:
-            self._complained = (stops.step, len(stops.results))
+            self._complained = (stops.epoch, stops.step, len(stops.results))
             self.saying.say(Holds(*about, step=stops.step, missing=bitmap(missing, len(stops.results))), now_us)
             return
-        step, results = self._complained
-        if about is not None and step >= 0 and step == self._footing.newest():
+        epoch, step, results = self._complained
+        if about is not None and about[2] == epoch and step == self._footing.newest():
             self.saying.say(Holds(*about, step=step, missing=bitmap((), results)), now_us)
         elif about is not None and anyway:
             self.saying.say(Holds(*about), now_us)
@@ -147,9 +168,10 @@ class Telling:
                 lazy = self._fetching.accused(digest, now_us)
                 accused |= dict.fromkeys((name for name in lazy if self._sight.can_be_asked(name)), True)
         if stops is not None and accused:
-            self._blames = stops.step
+            self._blames = (stops.epoch, stops.step)
         names = tuple(accused)[:MOST_ACCUSED]
-        if names or self._blames >= max(0, self._footing.newest() - 1):
-            self.saying.say(HealthCheck(self._member, self._incarnation, self._blames, names), now_us)
+        epoch, step = self._blames
+        if names or (epoch == self._sight.now()[0] and step >= max(0, self._footing.newest() - 1)):
+            self.saying.say(HealthCheck(self._member, self._incarnation, step, names, epoch), now_us)
         else:
             self.saying.unsay(HealthCheck)

@@ -10,6 +10,8 @@ from typing import Final
 
 import msgspec
 
+from quorate.core.codec import ready
+
 STANDING: Final = "standing"
 ROUND: Final = "round"
 RESULTS: Final = "results"
@@ -90,6 +92,8 @@ class ResultsShown(msgspec.Struct, frozen=True, array_like=True):
     results: tuple[Result, ...]
     base: bytes = b""
     """Of those results whose own is empty: in most rounds all were trained on the same model."""
+    salt: bytes = b""
+    """Where attestations are filters: drawn when the last of these was taken in."""
 
 
 class SealedShown(msgspec.Struct, frozen=True, array_like=True):
@@ -127,3 +131,6 @@ class Peer(msgspec.Struct, frozen=True, array_like=True):
 class PeersShown(msgspec.Struct, frozen=True, array_like=True):
     epoch: int
     peers: tuple[Peer, ...]
+
+
+ready(Standing, RoundShown, ResultsShown, SealedList, PeersShown)

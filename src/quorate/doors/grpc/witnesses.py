@@ -64,7 +64,7 @@ def _of(kind: type[Signal] | type[MemberEvent]) -> Said:
 
 
 def _health_check(said: pb.HealthCheckRequest) -> events.HealthCheck:
-    return events.HealthCheck(said.member, said.incarnation, said.step, tuple(said.accused))
+    return events.HealthCheck(said.member, said.incarnation, said.step, tuple(said.accused), said.epoch)
 
 
 SIGNALS: Final[dict[str, tuple[type[Message], Any, Said]]] = {
@@ -206,7 +206,7 @@ def ranges(batches: tuple[tuple[int, int], ...]) -> list[pb.BatchRange]:
 
 def results(_run: str, _member: str, shown: views.ResultsShown) -> pb.ResultsShown:
     made = [result(one, shown.base) for one in shown.results]
-    return pb.ResultsShown(epoch=shown.epoch, round=shown.round, results=made)
+    return pb.ResultsShown(epoch=shown.epoch, round=shown.round, results=made, salt=shown.salt)
 
 
 def result(shown: views.Result, base: bytes) -> pb.RoundResult:

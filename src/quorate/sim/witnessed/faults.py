@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from random import Random
+from typing import Final
 
 from quorate.core.witnessed.events import MemberReadmitted, RunPaused, RunStopped
 from quorate.sim.hosts import SimHost
@@ -11,10 +13,13 @@ from quorate.sim.network import Network
 from quorate.sim.store import Store
 from quorate.sim.trouble import Trouble
 from quorate.sim.witnessed.bench import USUAL_US, Objects
-from quorate.sim.witnessed.exchange import Relay
+from quorate.sim.witnessed.exchange import RELAY, Relay
 from quorate.sim.witnessed.liars import LIES
 from quorate.sim.witnessed.members import STAGES, SimMember
 from quorate.sim.world import MS, World
+
+OFTEN: Final = 0.3
+"""The share of lives with a fault that is drawn apart."""
 
 
 class WitnessedFaults(Trouble):
@@ -54,6 +59,15 @@ class WitnessedFaults(Trouble):
             self.world.after(self.world.between(500 * MS, until_us), self._strike, fault)
         if self.world.chance(0.05):
             self.world.after(self.world.between(until_us // 2, until_us), self._strike, self.stop_run)
+        self._plan_apart(until_us)
+
+    def _plan_apart(self, until_us: int) -> None:
+        """What would seldom come to anything by chance, in some lives: early, and for long. Drawn apart, so that all
+        other lives stay what they are."""
+        rng = Random(f"apart {self.world.seed}")  # noqa: S311 - repeatable on purpose
+        for fault in (self.boast_together, self.cut_group, self.two_faced):
+            if rng.random() < OFTEN:
+                self.world.after(rng.randint(1_000 * MS, until_us // 2), self._strike, fault)
 
     # -- members ----------------------------------------------------------------------------------------------------
 
@@ -130,6 +144,17 @@ class WitnessedFaults(Trouble):
                 self.network.cut(one, other)
         self._later(200 * MS, 2_500 * MS, self.network.heal)
 
+    def cut_group(self) -> None:
+        """Some members reach each other, and neither the coordinator, with the relay at its door, nor the rest."""
+        names = sorted({member.member for member in self._present()})
+        self.world.rng.shuffle(names)
+        size = self.world.between(min(2, len(names)), max(2, len(names) - 1))
+        away, rest = names[:size], names[size:]
+        for one in away:
+            for other in (*rest, *(host.name for host in self.hosts), RELAY):
+                self.network.cut(one, other)
+        self._later(200 * MS, 5_000 * MS, self.network.heal)
+
     def twin(self) -> None:
         """A second process under a name that is in use."""
         if (one := self._one()) is not None:
@@ -156,8 +181,11 @@ class WitnessedFaults(Trouble):
         present = self._present()
         if sum(bool(member.lie) for member in present) > len(present) // 4:
             return
+        lie = self.world.rng.choice(LIES)
+        if lie == "slanders" and any(member.lie == lie for member in present):
+            return  # where two lie together, two are most of three
         if (one := self._one()) is not None:
-            self._corrupt(one, self.world.rng.choice(LIES))
+            self._corrupt(one, lie)
 
     def conspiracy(self) -> None:
         """One commits to what it does not give, and another attests it."""
@@ -167,10 +195,27 @@ class WitnessedFaults(Trouble):
             self._corrupt(one, "mismatch")
             self._corrupt(other, "boasts")
 
-    def _corrupt(self, member: SimMember, lie: str) -> None:
+    def boast_together(self) -> None:
+        """One dies with what it has committed to, and all others but one attest it: a quorum holds what nobody has."""
+        honest = [member for member in self._present() if not member.lie]
+        if len(honest) < 2:
+            return
+        self.world.rng.shuffle(honest)
+        maker, *others = honest
+        maker.dies_at = "committed"
+        self._later(3_000 * MS, 6_000 * MS, self._again, maker.member)
+        for other in others[: max(2, len(others) - 1)]:
+            self._corrupt(other, "boasts", 4_000 * MS)
+
+    def two_faced(self) -> None:
+        honest = [member for member in self._present() if not member.lie]
+        if len(honest) > 2:
+            self._corrupt(self.world.rng.choice(honest), "two-faced", 4_000 * MS)
+
+    def _corrupt(self, member: SimMember, lie: str, least_us: int = 1_500 * MS) -> None:
         member.lie = lie
         self.world.note("fault", lambda: f"{member.name} lies: {lie}")
-        self._later(1_500 * MS, 5_000 * MS, self._forgive, member)
+        self._later(least_us, least_us + 3_500 * MS, self._forgive, member)
 
     def _forgive(self, member: SimMember) -> None:
         member.repent()

@@ -32,6 +32,7 @@ from quorate.core.witnessed.events import (
     ResultVoided,
     RoundSealed,
     WarmupEnded,
+    WorkReopened,
 )
 from quorate.core.witnessed.machine import Witnessed
 from quorate.core.witnessed.state import Course as Folded
@@ -40,6 +41,7 @@ from quorate.core.witnessed.views import RoundShown
 from quorate.sim.checkers.journal import Happened
 from quorate.sim.witnessed.batches import Batches, numbers
 from quorate.sim.witnessed.making import FIRST, applied
+from quorate.sim.witnessed.waits import Waits
 
 Place = tuple[str, int]
 
@@ -47,8 +49,10 @@ Place = tuple[str, int]
 class Commitment(msgspec.Struct):
     member: str
     assignment: int
+    attempt: int
     digest: bytes
     base: bytes
+    salt: bytes = b""
 
 
 class Round(msgspec.Struct):
@@ -65,6 +69,14 @@ class Round(msgspec.Struct):
     attempts: dict[int, int]
     """Of each assignment, the newest."""
     results: list[Commitment] = []
+    given_up: set[tuple[int, int]] = set()
+    """Assignment and attempt of what nobody had."""
+
+    def newest(self, assignment: int) -> int:
+        """The place of its result; -1 if there is none. Only that of the newest attempt is one."""
+        wanted = (assignment, self.attempts[assignment])
+        found = (i for i, one in enumerate(self.results) if (one.assignment, one.attempt) == wanted)
+        return -1 if wanted in self.given_up else next(found, -1)
 
 
 class Sealed(msgspec.Struct):
@@ -104,6 +116,7 @@ class Course:
         """By step."""
         self.place: Place = ("initial", 0)
         self.stored: Place = ("initial", 0)
+        self.waits = Waits()
         self.fold: Run | None = None
 
     @property
@@ -127,6 +140,7 @@ class Course:
             for index, (cause, event) in enumerate(decoder.decode(entry.events)):
                 cup.index = index
                 backs = self.folded.roll_backs
+                self.waits.come(event, entry.at_us, self.folded)
                 if not isinstance(event, RunCreated):
                     decided = self.fold.decide(cause, event, entry.at_us, cup, n)
                     if not isinstance(decided, Decided):
@@ -152,12 +166,13 @@ class Course:
                 if self.place == ("p2p", step):
                     self.place = self.stored = ("stored", step)
                     self.batches.keep()
+        self.waits.take(event, self.config, fell_back)
         if fell_back:
             self._fall_back()
         if isinstance(event, WarmupEnded | RoundSealed):
             self._begin(n)
         if self.round is not None:
-            self._watch_owners(self.round)
+            self._watch_owners(self.round, event)
         if self.folded.state is Phase.FINISHED and self.batches.numbers("waiting"):
             self.batches.close("the run ended")
 
@@ -180,6 +195,7 @@ class Course:
             witnesses, draw(self.run, shown), set(), {},
         )  # fmt: skip
         self.rounds[folded.epoch, folded.number] = self.round
+        self.waits.begin(self.config, self.round.lives)
         if folded.step not in self.models:
             self._fail(f"entry {n} begins a round at step {folded.step}, and the last model is {max(self.models)}")
 
@@ -190,7 +206,9 @@ class Course:
         grown = Fraction(step, config.ramp_steps) if step < config.ramp_steps else Fraction(1)
         return ceil(Fraction(floor(low + (high - low) * grown), config.batch_size))
 
-    def _watch_owners(self, round_: Round) -> None:
+    def _watch_owners(self, round_: Round, event: Any) -> None:
+        if isinstance(event, WorkReopened):
+            round_.given_up.add((event.assignment, event.attempt))
         folded = self.folded.round
         if folded is None:
             return
@@ -203,9 +221,12 @@ class Course:
         if round_ is None or (event.epoch, event.round) != (round_.epoch, round_.number):
             self._fail(f"a result of round {event.round} of epoch {event.epoch} is taken in outside of it")
             return
-        if any(result.assignment == event.assignment for result in round_.results):
+        attempt = (event.assignment, event.attempt)
+        if any((result.assignment, result.attempt) == attempt for result in round_.results):
             return  # the same again, in answer to a repeated command
-        round_.results.append(Commitment(event.member, event.assignment, event.digest, event.base))
+        folded = self.folded.round
+        salt = b"" if folded is None else folded.results[-1].salt
+        round_.results.append(Commitment(event.member, *attempt, event.digest, event.base, salt))
 
     def held(self, round_: Round, said: tuple[Attested, ...]) -> dict[str, set[int]]:
         """Which results each of these says it holds."""
@@ -213,7 +234,8 @@ class Course:
         for one in said:
             digests = [result.digest for result in round_.results[: one.known]]
             if self.config.attestation == "bloom":
-                salt = salt_of(round_.epoch, round_.number, round_.seed, one.member)
+                drawn = round_.results[one.known - 1].salt if one.known else b""
+                salt = salt_of(round_.epoch, round_.number, drawn, one.member)
                 mask = read_bloom(one.held, digests, salt, self.config.bloom_false_positives)
             else:
                 mask = read_bitmap(one.held, len(digests))
@@ -242,10 +264,10 @@ class Course:
         model = most[0] if most else b""
         positions = []
         for each in round_.drawn.assignments:
-            for place, result in enumerate(round_.results):
-                holders = sum(place in held for held in claims.values())
-                if result.assignment == each.index and holders >= self.needed(round_) and result.base == model != b"":
-                    positions.append(place)
+            place = round_.newest(each.index)
+            holders = sum(place in held for held in claims.values())
+            if holders >= self.needed(round_) and round_.results[place].base == model != b"":
+                positions.append(place)
         fair = len(claims) >= self.needed(round_) and (bool(model) or not votes)
         counted = {round_.results[place].assignment for place in positions}
         for each in round_.drawn.assignments:

@@ -6,6 +6,8 @@ two-faced   signs two results for one assignment, and tells half of its peers of
 boasts      attests what it does not hold
 saturated   attests with every bit set
 hash        reports a model that it does not have
+poisons     gives newcomers another model than they ask for
+slanders    accuses everybody else of not delivering
 """
 
 from __future__ import annotations
@@ -18,12 +20,12 @@ import msgspec
 from quorate.core.codec import digest
 from quorate.core.machine import Signal
 from quorate.core.witnessed.attestation import salt_of
-from quorate.core.witnessed.events import Attest, Holds, Loaded, ModelHash, signed_by_trainer
+from quorate.core.witnessed.events import Attest, HealthCheck, Holds, Loaded, ModelHash, signed_by_trainer
 from quorate.core.witnessed.facts import Announce
 from quorate.core.witnessed.part import Part
 from quorate.sim.witnessed.making import hashed, sign
 
-LIES: Final = ("mismatch", "header", "two-faced", "boasts", "saturated", "hash")
+LIES: Final = ("mismatch", "header", "two-faced", "boasts", "saturated", "hash", "poisons", "slanders")
 
 
 def said(signal: Signal, lie: str, part: Part) -> Signal:
@@ -38,12 +40,16 @@ def said(signal: Signal, lie: str, part: Part) -> Signal:
     return signal
 
 
+def slander(signal: ModelHash, others: list[str]) -> HealthCheck:
+    """Whenever it reports its model."""
+    return HealthCheck(signal.member, signal.incarnation, max(0, signal.step - 1), tuple(others[:64]), signal.epoch)
+
+
 def _everything(signal: Attest | Holds, part: Part) -> bytes:
     """That all results known are here, written as an honest member would."""
-    shown = part.sight.round
     digests = [result.digest for result in part.sight.listed()][: signal.known]
-    seed = b"" if shown is None else shown.seed
-    salt = salt_of(signal.epoch, signal.round, seed, signal.member)
+    drawn = part.sight.lists.salt(signal.epoch, signal.round)
+    salt = salt_of(signal.epoch, signal.round, drawn, signal.member)
     return part.telling.scheme.write(range(len(digests)), digests, salt)
 
 

@@ -28,14 +28,16 @@ from quorate.sim.witnessed import liars
 from quorate.sim.witnessed.bench import Bench, Objects
 from quorate.sim.witnessed.checkers import WitnessedCheckers
 from quorate.sim.witnessed.exchange import Announcement, Exchange, Gave, GaveModel, Get, GetModel, Kept
-from quorate.sim.witnessed.making import key_of, sign, verify
+from quorate.sim.witnessed.making import Model, key_of, sign, verify
 from quorate.sim.world import MS, World
 
 STAGES: Final = ("training", "trained", "committed", "announced", "attested", "applied", "loaded", "stored")
 PACE: Final = Pace(
-    resend_us=400 * MS, partial_us=60 * MS, retry_us=150 * MS, retry_max_us=1_000 * MS, accuse_us=3_000 * MS,
+    resend_us=400 * MS, partial_us=60 * MS, retry_us=150 * MS, retry_max_us=1_000 * MS, accuse_us=4_500 * MS,
     ask_us=900 * MS,
 )  # fmt: skip
+REACH_US: Final = 5 * MS
+"""To try all peers."""
 _TALK: Final = (Get, Gave, GetModel, GaveModel, Kept)
 
 
@@ -61,6 +63,8 @@ class SimMember(SimProcess):
         self.exchange.serves = self._serve
         self.bench = Bench(world, run, member, batch_size, self.exchange, objects, self._fact, self._later)
         self.bench.done = self._reaches
+        self.bench.times = world.rng.choice((1, 1, 1, 2, 4))
+        self.exchange.models = self._serve_model
         self._numbers: dict[int, int] = {}
         """Sequence numbers of open commands, and how the part calls them."""
         self._fed: Standing | None = None
@@ -262,6 +266,8 @@ class SimMember(SimProcess):
                 self.exchange.fetch(action)
             case facts.Drop(digests=digests):
                 self.exchange.drop(digests)
+            case facts.Reach(epoch=epoch, incarnation=incarnation):
+                self._later(REACH_US, self._fact, facts.PeersTried(epoch, incarnation))
             case facts.Lend(model=wanted):
                 if (model := self.bench.model(wanted)) is not None:
                     self.exchange.put_model(model)
@@ -274,6 +280,9 @@ class SimMember(SimProcess):
                 self.bench.bad_models.add(said.model)
         self.world.note(self.name, lambda: f"says {said}")
         self.logic.say(said)
+        if self.lie == "slanders" and isinstance(signal, ModelHash):
+            self.lied = True
+            self.logic.say(liars.slander(signal, sorted(self.exchange.addresses.keys() - {self.member})))
         if isinstance(signal, Attest):
             self._reaches("attested")
 
@@ -297,6 +306,13 @@ class SimMember(SimProcess):
                 message = Announcement(self.member, told.epoch, told.round, told.result, told.signature)
                 self.network.send(self.name, address, message)
         self._reaches("announced")
+
+    def _serve_model(self, wanted: bytes) -> Model | None:
+        model = self.bench.model(wanted)
+        if model is None or self.lie != "poisons":
+            return model
+        self.lied = True
+        return msgspec.structs.replace(model, rot=b"poison")
 
     def _serve(self, digest: bytes) -> bytes | None:
         if digest in self._others:

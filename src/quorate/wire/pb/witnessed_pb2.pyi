@@ -335,14 +335,16 @@ class RoundResult(_message.Message):
     def __init__(self, assignment: _Optional[int] = ..., attempt: _Optional[int] = ..., member: _Optional[str] = ..., digest: _Optional[bytes] = ..., size_bytes: _Optional[int] = ..., base: _Optional[bytes] = ...) -> None: ...
 
 class ResultsShown(_message.Message):
-    __slots__ = ("epoch", "round", "results")
+    __slots__ = ("epoch", "round", "results", "salt")
     EPOCH_FIELD_NUMBER: _ClassVar[int]
     ROUND_FIELD_NUMBER: _ClassVar[int]
     RESULTS_FIELD_NUMBER: _ClassVar[int]
+    SALT_FIELD_NUMBER: _ClassVar[int]
     epoch: int
     round: int
     results: _containers.RepeatedCompositeFieldContainer[RoundResult]
-    def __init__(self, epoch: _Optional[int] = ..., round: _Optional[int] = ..., results: _Optional[_Iterable[_Union[RoundResult, _Mapping]]] = ...) -> None: ...
+    salt: bytes
+    def __init__(self, epoch: _Optional[int] = ..., round: _Optional[int] = ..., results: _Optional[_Iterable[_Union[RoundResult, _Mapping]]] = ..., salt: _Optional[bytes] = ...) -> None: ...
 
 class SealedShown(_message.Message):
     __slots__ = ("rounds",)
@@ -529,20 +531,24 @@ class HoldsResponse(_message.Message):
     def __init__(self, phase: _Optional[_Union[WitnessedPhase, str]] = ..., epoch: _Optional[int] = ..., round: _Optional[int] = ...) -> None: ...
 
 class ModelHashRequest(_message.Message):
-    __slots__ = ("run", "member", "incarnation", "step", "model", "token")
+    __slots__ = ("run", "member", "incarnation", "step", "model", "token", "epoch", "voided")
     RUN_FIELD_NUMBER: _ClassVar[int]
     MEMBER_FIELD_NUMBER: _ClassVar[int]
     INCARNATION_FIELD_NUMBER: _ClassVar[int]
     STEP_FIELD_NUMBER: _ClassVar[int]
     MODEL_FIELD_NUMBER: _ClassVar[int]
     TOKEN_FIELD_NUMBER: _ClassVar[int]
+    EPOCH_FIELD_NUMBER: _ClassVar[int]
+    VOIDED_FIELD_NUMBER: _ClassVar[int]
     run: str
     member: str
     incarnation: int
     step: int
     model: bytes
     token: str
-    def __init__(self, run: _Optional[str] = ..., member: _Optional[str] = ..., incarnation: _Optional[int] = ..., step: _Optional[int] = ..., model: _Optional[bytes] = ..., token: _Optional[str] = ...) -> None: ...
+    epoch: int
+    voided: int
+    def __init__(self, run: _Optional[str] = ..., member: _Optional[str] = ..., incarnation: _Optional[int] = ..., step: _Optional[int] = ..., model: _Optional[bytes] = ..., token: _Optional[str] = ..., epoch: _Optional[int] = ..., voided: _Optional[int] = ...) -> None: ...
 
 class ModelHashResponse(_message.Message):
     __slots__ = ("phase", "epoch", "round")
@@ -555,20 +561,22 @@ class ModelHashResponse(_message.Message):
     def __init__(self, phase: _Optional[_Union[WitnessedPhase, str]] = ..., epoch: _Optional[int] = ..., round: _Optional[int] = ...) -> None: ...
 
 class HealthCheckRequest(_message.Message):
-    __slots__ = ("run", "member", "incarnation", "step", "accused", "token")
+    __slots__ = ("run", "member", "incarnation", "step", "accused", "token", "epoch")
     RUN_FIELD_NUMBER: _ClassVar[int]
     MEMBER_FIELD_NUMBER: _ClassVar[int]
     INCARNATION_FIELD_NUMBER: _ClassVar[int]
     STEP_FIELD_NUMBER: _ClassVar[int]
     ACCUSED_FIELD_NUMBER: _ClassVar[int]
     TOKEN_FIELD_NUMBER: _ClassVar[int]
+    EPOCH_FIELD_NUMBER: _ClassVar[int]
     run: str
     member: str
     incarnation: int
     step: int
     accused: _containers.RepeatedScalarFieldContainer[str]
     token: str
-    def __init__(self, run: _Optional[str] = ..., member: _Optional[str] = ..., incarnation: _Optional[int] = ..., step: _Optional[int] = ..., accused: _Optional[_Iterable[str]] = ..., token: _Optional[str] = ...) -> None: ...
+    epoch: int
+    def __init__(self, run: _Optional[str] = ..., member: _Optional[str] = ..., incarnation: _Optional[int] = ..., step: _Optional[int] = ..., accused: _Optional[_Iterable[str]] = ..., token: _Optional[str] = ..., epoch: _Optional[int] = ...) -> None: ...
 
 class HealthCheckResponse(_message.Message):
     __slots__ = ("phase", "epoch", "round")

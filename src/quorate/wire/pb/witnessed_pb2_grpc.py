@@ -131,7 +131,7 @@ class WitnessedServicer:
         raise NotImplementedError('Method not implemented!')
 
     def Loaded(self, request, context):
-        """I have the model of this step, and reach the others.
+        """I have the model of this step, and have tried to reach the others.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

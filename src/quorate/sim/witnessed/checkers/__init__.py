@@ -2,11 +2,11 @@
 
 models     all members in step have the same model, and it is what the sealed results make
 account    every batch is applied once, or skipped with a reason
-quorums    nothing ends early without a quorum of the elected witnesses; sealed is what it holds
+quorums    nothing ends early without a quorum of the elected witnesses, or late too soon; sealed is what it holds
 outcasts   a proven liar is out by the end of the next round; an honest member never is
 draws      what members draw is what the run has drawn
 newest     a superseded member changes nothing
-ending     when the faults stop, the run ends within a stated time, and everybody hears of it
+ending     when the faults stop, the run ends within a stated time and number of rounds, and everybody hears of it
 """
 
 from __future__ import annotations

@@ -1,12 +1,12 @@
 """Every batch is applied once, or skipped with a recorded reason; roll-backs and voided results included.
 
 The twin is ``batches``: one word for each batch, worked out from the events. The run's own account must say the same
-after every round, and at the end nothing may be left open.
+after every round and every voided result, and at the end nothing may be left open.
 """
 
 from __future__ import annotations
 
-from quorate.core.witnessed.events import RoundSealed
+from quorate.core.witnessed.events import ResultVoided, RoundSealed
 from quorate.core.witnessed.state import Phase
 from quorate.sim.checkers.journal import Happened
 from quorate.sim.witnessed.batches import APPLIED, KEPT, OPEN, WAITING, numbers
@@ -18,7 +18,7 @@ class Accounts(WitnessedChecker):
     name = "account"
 
     def walked(self, course: Course, happened: Happened) -> None:
-        if isinstance(happened.event, RoundSealed):
+        if isinstance(happened.event, RoundSealed | ResultVoided):
             self._compare(course, happened.entry)
 
     def judge(self, course: Course, over: Over) -> None:

@@ -3,19 +3,50 @@
 The time is the sum of what may have to run out: a host's takeover, a member's time-out, a round with its witnesses, a
 cooldown, a warm-up, the operator's next look; and then the steps that are left, which a roll-back may have made all of
 them.
+
+Nor does it go round in circles: it takes a round for each step since the checkpoint that was stored when the faults
+stopped, and ``MORE_ROUNDS`` at most for what was under way. Rounds without any result do not count: where members are
+slow and rounds are short, they are nobody's fault.
 """
 
 from __future__ import annotations
 
+from typing import Any
+
+from quorate.core.witnessed.events import RoundSealed
 from quorate.core.witnessed.state import Phase
+from quorate.sim.checkers.journal import Happened
 from quorate.sim.witnessed.checkers.base import Over, WitnessedChecker
 from quorate.sim.witnessed.history import Course
 
 ENDS_S = 60
+MORE_ROUNDS = 8
 
 
 class Ended(WitnessedChecker):
     name = "ending"
+
+    def __init__(self) -> None:
+        self._entries = 0
+        self._calm_after = 0
+        """The last entry before the faults stopped."""
+        self._stored = 0
+        """The step of the checkpoint that was stored then."""
+        self._rounds = 0
+        """That were sealed since, with or without any of their results."""
+
+    def durable(self, n: int, _payload: bytes) -> None:
+        self._entries = n
+
+    def faults_stopped(self, _workers: list[Any]) -> None:
+        self._calm_after = self._entries
+
+    def walked(self, course: Course, happened: Happened) -> None:
+        if happened.entry <= self._calm_after:
+            _, self._stored = course.stored
+        elif isinstance(event := happened.event, RoundSealed):
+            round_ = course.rounds.get((event.epoch, event.round))
+            self._rounds += round_ is not None and bool(round_.results)
 
     def judge(self, course: Course, over: Over) -> None:
         folded = course.folded
@@ -26,6 +57,9 @@ class Ended(WitnessedChecker):
         total = course.config.total_steps
         if folded.stopping is None and folded.step != total:
             self.fail(f"finished with step {folded.step} of {total}")
+        left = total - self._stored
+        if self._rounds > left + MORE_ROUNDS:
+            self.fail(f"{self._rounds} rounds after the faults stopped, for the {left} steps that were left")
         for process in over.workers:
             if not process.ended():
                 self.fail(f"{process.name} does not know that the run is over: {process.logic.standing}")

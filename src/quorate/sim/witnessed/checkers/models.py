@@ -4,8 +4,9 @@ Every hash is worked out again from the journal: the model before, and the diges
 What the run agreed on must be that. It is something else only where those who lied about their model, or whose memory
 failed, were most of those who reported; then all others take over what most have.
 
-A result that is voided has been applied by nobody who is in step then; who has left or was removed may have. One that
-has not heard of it yet may apply it afterwards: it has another model than most then, and has to catch up.
+A result is voided only if everybody who is in step then has said that it misses it. One that has not heard of it yet,
+or that has been given the result since and whose new word is still on its way, may apply it nevertheless: it has
+another model than most then, and has to catch up.
 """
 
 from __future__ import annotations
@@ -26,8 +27,6 @@ class Did(msgspec.Struct):
     apply: Apply
     model: bytes
     rotten: bool
-    entries: int
-    """In the journal then."""
 
 
 class Models(WitnessedChecker):
@@ -38,21 +37,14 @@ class Models(WitnessedChecker):
         self._strange: list[tuple[int, Sealed]] = []
         self._sealed: dict[tuple[int, int], Sealed] = {}
 
-        self._voids: dict[tuple[int, int], list[tuple[int, set[tuple[str, int]]]]] = {}
-        """By round: the entries that voided something of it, and who was in step then."""
-        self._entries = 0
-
-    def durable(self, n: int, _payload: bytes) -> None:
-        self._entries = n
-
     def applied(self, process: str, life: tuple[str, int], apply: Apply, model: bytes, rotten: bool) -> None:
-        self._did.append(Did(process, life, apply, model, rotten, self._entries))
+        self._did.append(Did(process, life, apply, model, rotten))
 
     def walked(self, course: Course, happened: Happened) -> None:
-        if isinstance(happened.event, ResultVoided) and happened.event.step in course.branch:
-            voided = course.branch[happened.event.step]
-            lives = {(member.id, member.incarnation) for member in course.folded.in_step.values()}
-            self._voids.setdefault((voided.epoch, voided.number), []).append((happened.entry, lives))
+        if isinstance(happened.event, ResultVoided):
+            unasked = sorted(course.folded.in_step.keys() - set(happened.event.missing_for))
+            if unasked:
+                self.fail(f"entry {happened.entry} voids a result that {unasked} have not said they miss")
         if not isinstance(happened.event, RoundSealed) or not course.sealed:
             return
         sealed = course.sealed[-1]
@@ -83,9 +75,7 @@ class Models(WitnessedChecker):
             return
         digests = tuple(result.digest for result in apply.results)
         before = [digest for digest in sealed.digests if digest in digests]
-        voids = self._voids.get((apply.epoch, apply.round), [])
-        too_early = any(did.life in lives and did.entries < entry for entry, lives in voids)
-        if digests != sealed.counts() and (too_early or list(digests) != before or not sealed.voided):
+        if digests != sealed.counts() and (list(digests) != before or not sealed.voided):
             self.fail(
                 f"{did.process} applies {len(digests)} results to step {sealed.step}, sealed are {sealed.counts()}"
             )

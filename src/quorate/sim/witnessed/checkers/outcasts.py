@@ -30,17 +30,19 @@ class Outcasts(WitnessedChecker):
         self._proven: dict[str, int] = {}
         """Member -> rounds that ended since."""
         self._ejected: dict[str, str] = {}
+        self._out: set[str] = set()
+        """Who is out for good at the moment: nobody else can be let back in."""
 
     def walked(self, course: Course, happened: Happened) -> None:
         event = happened.event
         for member, why in _proofs(course, event):
             self._proven.setdefault(member, 0)
             self._ejected.setdefault(member, f"entry {happened.entry}: {why}")
-        for one in course.folded.members.values():
-            if one.ejected:
-                self._ejected.setdefault(one.id, f"entry {happened.entry}: {one.reason}")
-        if isinstance(event, MemberReadmitted):
+        if isinstance(event, MemberReadmitted) and event.member in self._out:
             self._proven.pop(event.member, None)
+        self._out = {one.id for one in course.folded.members.values() if one.ejected}
+        for name in self._out:
+            self._ejected.setdefault(name, f"entry {happened.entry}: {course.folded.members[name].reason}")
         if isinstance(event, RoundSealed):
             self._proven = {member: rounds + 1 for member, rounds in self._proven.items()}
         if isinstance(event, RoundSealed | WarmupEnded) and course.round is not None:
