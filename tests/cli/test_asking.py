@@ -16,7 +16,8 @@ from quorate.coordinator import Coordinator
 from quorate.core.errors import ConfigError, QuorateError, Refusal, Refused
 from quorate.sdk.asking import Asker
 from quorate.sdk.errors import Unreachable
-from quorate.trust import create_authority, server_context
+from quorate.trust import server_context
+from quorate.trust.ca import create_authority
 from quorate.wire.frames import FrameReader, frame
 from quorate.wire.messages import Ask, Goodbye, Greet, Greeted, Replied, to_server
 

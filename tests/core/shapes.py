@@ -1,7 +1,12 @@
-"""Values made from type information: such as fit a field, and such as do not."""
+"""Values made from type information: such as fit a field, and such as do not.
+
+What is known of a type is found out once: every test asks for all of them, in every state of every kind.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from functools import cache
 from typing import Any, get_type_hints
 
 import msgspec
@@ -14,13 +19,15 @@ DIGESTS = ["0" * 64, "ab" * 32]
 """What fits the one pattern there is."""
 
 
-def fields(sort: type[Any]) -> tuple[Any, ...]:
+@cache
+def fields(sort: Any) -> tuple[Any, ...]:
     info = mi.type_info(sort)
     assert isinstance(info, mi.StructType)
     return info.fields
 
 
-def tag(sort: type[Any]) -> Any:
+@cache
+def tag(sort: Any) -> Any:
     info = mi.type_info(sort)
     assert isinstance(info, mi.StructType)
     return info.tag
@@ -29,10 +36,15 @@ def tag(sort: type[Any]) -> Any:
 def fits(kind: Any, value: Any) -> bool:
     """Asked of msgspec itself, by way of the wire."""
     try:
-        msgspec.msgpack.decode(msgspec.msgpack.encode([value]), type=list[kind])
+        _reader(kind).decode(msgspec.msgpack.encode([value]))
     except (msgspec.ValidationError, msgspec.DecodeError):
         return False
     return True
+
+
+@cache
+def _reader(kind: Any) -> msgspec.msgpack.Decoder[Any]:
+    return msgspec.msgpack.Decoder(list[kind])
 
 
 def example(info: Any) -> Any:
@@ -100,13 +112,14 @@ def limits(info: Any) -> list[Any]:
     return []
 
 
-def field_type(sort: type[Any], name: str) -> Any:
-    return get_type_hints(sort, include_extras=True)[name]
+@cache
+def field_types(sort: Any) -> dict[str, Any]:
+    return get_type_hints(sort, include_extras=True)
 
 
 def misfits(sort: type[Any], name: str, info: Any) -> list[Any]:
     """Everything strange that does not fit this field."""
-    kind = field_type(sort, name)
+    kind = field_types(sort)[name]
     return [value for value in [*STRANGE, *limits(info)] if not fits(kind, value)]
 
 
@@ -115,7 +128,7 @@ def wire(sort: type[Any], **values: Any) -> list[Any]:
     return [tag(sort), *(values.get(f.name, example(f.type)) for f in fields(sort))]
 
 
-def fitting(info: Any, words: list[str]) -> st.SearchStrategy[Any]:
+def fitting(info: Any, words: Sequence[str]) -> st.SearchStrategy[Any]:
     """Values that fit, from so few that they meet what is there."""
     match info:
         case mi.StrType():
@@ -145,12 +158,17 @@ def fitting(info: Any, words: list[str]) -> st.SearchStrategy[Any]:
     raise AssertionError(info)
 
 
-def _together(info: mi.TupleType | mi.StructType, words: list[str]) -> st.SearchStrategy[Any]:
+def _together(info: mi.TupleType | mi.StructType, words: Sequence[str]) -> st.SearchStrategy[Any]:
     if isinstance(info, mi.StructType):
         return any_of(info.cls, words)
     return st.tuples(*(fitting(item, words) for item in info.item_types))
 
 
-def any_of(sort: type[Any], words: list[str]) -> st.SearchStrategy[Any]:
+def any_of(sort: type[Any], words: Sequence[str]) -> st.SearchStrategy[Any]:
     """Events of this sort in which every field fits, and nothing need fit together."""
+    return _any_of(sort, tuple(words))
+
+
+@cache
+def _any_of(sort: Any, words: tuple[str, ...]) -> st.SearchStrategy[Any]:
     return st.builds(sort, **{f.name: fitting(f.type, words) for f in fields(sort)})

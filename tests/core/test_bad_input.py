@@ -69,14 +69,16 @@ def next_cause(run: Run, member: str) -> Cause:
 
 
 class Remembered:
-    """Compares before and after: all may differ is what the roster remembers of one sender's last answer."""
+    """Compares before and after: all that may differ is what the roster remembers of one sender's last answer. What was
+    after one may be given as what is before the next."""
 
-    def __init__(self, run: Run, cause: Cause) -> None:
+    def __init__(self, run: Run, cause: Cause, before: dict[str, Any] | None = None) -> None:
         self.run = run
         self.cause = cause
-        self.before = sections(run)
+        self.before = sections(run) if before is None else before
 
-    def check(self, answer: Refusal) -> None:
+    def check(self, answer: Refusal) -> dict[str, Any]:
+        """-> what is after."""
         after, before = sections(self.run), self.before
         kept = {name for name in after if name not in ("head", "members", "operators")}
         assert {name: after[name] for name in kept} == {name: before[name] for name in kept}
@@ -84,13 +86,14 @@ class Remembered:
         changed += [row for row in after["operators"] if row not in before["operators"]]
         if self.run.head.n == before["head"][6]:
             assert after == before
-            return
+            return after
         (row,) = changed
         if self.cause.member.startswith("@"):
             assert row == [f"{self.cause.member}/{self.cause.seq}", self.cause.incarnation, msgspec.to_builtins(answer)]
         else:
             old = next(r for r in before["members"] if r[0] == self.cause.member)
             assert row == [*old[:5], self.cause.seq, msgspec.to_builtins(answer)]
+        return after
 
 
 def send(hand: Hand, cause: Cause, event: Any) -> Any:
@@ -151,10 +154,11 @@ def test_a_malformed_event_is_refused_by_name_and_changes_nothing_but_the_memory
     run = run_of(hand)
     me = MEMBERS[kind][1]
     joined = me in run.roster.members
+    before = sections(run)
     for what, event in malformed_events(kind):
         cause = next_cause(run, me)
         before_n = run.head.n
-        memory = Remembered(run, cause)
+        memory = Remembered(run, cause, before)
         answer = send(hand, cause, event)
         assert isinstance(answer, Refusal), what
         assert answer.code == "malformed", what
@@ -162,7 +166,7 @@ def test_a_malformed_event_is_refused_by_name_and_changes_nothing_but_the_memory
         assert answer.why.startswith(f"event.{field}" if field else "event"), f"{what}: {answer.why[:80]}"
         assert len(answer.why) < 2 * MAX_WHY + 100
         assert run.head.n == before_n + joined, what
-        memory.check(answer)
+        before = memory.check(answer)
         if joined:
             assert send(hand, cause, event) == answer
             assert run.head.n == before_n + 1

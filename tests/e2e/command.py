@@ -13,7 +13,10 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-PATIENCE_S = 30.0
+from quorate.core.errors import QuorateError
+from quorate.sdk.asking import Asker
+
+PATIENCE_S = 60.0
 QUORATE = [sys.executable, "-m", "quorate"]
 
 
@@ -46,6 +49,15 @@ def told(result: subprocess.CompletedProcess[str]) -> dict[str, Any]:
     last: dict[str, Any] = json.loads(result.stdout.splitlines()[-1])
     assert last["ok"] is (result.returncode == 0)
     return last
+
+
+def seen(url: str, what: str, run: str = "") -> dict[str, Any]:
+    """What a verb is told, without a process for each question: for who asks again and again. Empty if there is no
+    answer."""
+    with contextlib.suppress(QuorateError), Asker(url) as asker:
+        found: dict[str, Any] = asker.ask(what, run)
+        return found
+    return {}
 
 
 class Serving:

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 from tests.doors.talk import Talk
-from tests.e2e.command import Serving, Working, quorate, told, until
+from tests.e2e.command import Serving, Working, quorate, seen, told, until
 from tests.e2e.etcd_fleet import EtcdFleet
 from tests.stores.etcd import Etcd
 
@@ -135,14 +135,8 @@ def test_a_drained_server_is_followed_at_once(etcd: Etcd, servers: Servers) -> N
     serving, other = servers.start(url), servers.start(url)
     quorate("run", "create", "demo", serving.url)
     assert serving.stop() == 0
-    shown = ["run", "show", "demo", other.url, "--json"]
-    value = until(lambda: _shown(*shown).get("address") == other.url and _shown(*shown), "the other serves")
-    assert value["term"] == 2
-
-
-def _shown(*arguments: object) -> dict[str, Any]:
-    result = quorate(*arguments)
-    return told(result)["value"] if result.returncode == 0 else {}
+    until(lambda: seen(other.url, "show", "demo").get("address") == other.url, "the other serves")
+    assert told(quorate("run", "show", "demo", other.url, "--json"))["value"]["term"] == 2
 
 
 def test_a_server_that_was_stopped_for_too_long_does_no_harm_and_follows(etcd: Etcd, servers: Servers) -> None:

@@ -6,12 +6,12 @@ from __future__ import annotations
 import json
 import signal
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.e2e.command import QUORATE, Serving, environment, quorate, told, until
+from tests.e2e.command import QUORATE, Serving, environment, quorate, seen, told, until
 
 from quorate.learn.witnessed.manifest import load_checkpoint, model_hash
 
@@ -84,6 +84,9 @@ class Town:
         found: dict[str, Any] = told(quorate("run", "show", "own", "--json", url=self.url))["value"]
         return found
 
+    def until(self, condition: Callable[[dict[str, Any]], bool], what: str) -> None:
+        until(lambda: (shown := seen(self.url, "show", "own")) and condition(shown), what)
+
 
 @pytest.fixture
 def town(tmp_path: Path) -> Iterator[Town]:
@@ -110,15 +113,15 @@ def test_an_own_trainer_joins_from_the_command_line_and_all_end_with_the_same_mo
 def test_a_run_is_paused_resumed_and_stopped_with_a_checkpoint_that_is_the_members_model(town: Town) -> None:
     town.create(rounds=50, total=0)
     members = [town.join(name) for name in ("a", "b", "c")]
-    until(lambda: town.shown()["step"] > 0, "they train")
+    town.until(lambda shown: shown["step"] > 0, "they train")
     assert quorate("run", "pause", "own", "--reason", "lunch", url=town.url).returncode == 0
-    until(lambda: town.shown()["phase"] == "Paused", "what was under way is finished")
+    town.until(lambda shown: shown["phase"] == "Paused", "what was under way is finished")
     paused = town.shown()
     assert paused["reason"] == "lunch"
     assert (paused["checkpoint"]["source"], paused["checkpoint"]["step"]) == ("stored", paused["step"])
     assert paused["account"]["open"] == 0
     assert quorate("run", "resume", "own", url=town.url).returncode == 0
-    until(lambda: town.shown()["step"] > paused["step"], "they go on")
+    town.until(lambda shown: shown["step"] > paused["step"], "they go on")
     assert quorate("run", "stop", "own", "--reason", "good enough", url=town.url).returncode == 0
     values = [member.ended()["value"] for member in members]
     shown = town.shown()
@@ -135,7 +138,7 @@ def test_a_run_is_paused_resumed_and_stopped_with_a_checkpoint_that_is_the_membe
 def test_sigterm_leaves_properly_and_the_same_key_is_known_again(town: Town) -> None:
     town.create(rounds=5, total=10)
     one = town.join("a")
-    until(lambda: [member["id"] for member in town.shown()["members"]] == ["a"], "it has joined")
+    town.until(lambda shown: [member["id"] for member in shown["members"]] == ["a"], "it has joined")
     one.process.send_signal(signal.SIGTERM)
     assert one.ended()["value"]["ended"] == "drained"
     again = [town.join(name) for name in ("a", "b", "c")]

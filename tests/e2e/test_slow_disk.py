@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from tests.e2e.command import PATIENCE_S, QUORATE, Serving, Working, environment, quorate, told, until
+from tests.e2e.command import PATIENCE_S, QUORATE, Serving, Working, environment, quorate, seen, told, until
 from tests.e2e.disk import Disk
 from tests.e2e.fleet import RUN, Fleet
 
@@ -139,9 +139,10 @@ def test_workers_that_hear_nothing_while_a_commit_hangs_go_on_where_they_were(tm
             disk.slow()
 
             def sentence() -> str:
-                return str(told(quorate("explain", DEMO, server.url, "--json"))["value"]["sentence"])
+                return str(seen(server.url, "show", DEMO).get("explanation", {}).get("sentence", ""))
 
             entry = until(lambda: awaited(sentence())[0], "explain names the slow write")
+            assert awaited(told(quorate("explain", DEMO, server.url, "--json"))["value"]["sentence"])[0] == entry
             before = [worker.passed for worker in workers]
             until(lambda: awaited(sentence())[1] > LONG_S, "longer than the patience of a detector")
             durable = journal(folder, DEMO)

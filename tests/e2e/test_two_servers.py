@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from tests.doors.talk import Talk
-from tests.e2e.command import Serving, quorate, told, until
+from tests.e2e.command import Serving, quorate, seen, told, until
 from tests.e2e.disk import Disk
 
 from quorate.core.errors import CATALOG
@@ -33,8 +33,7 @@ def test_a_second_server_follows_and_takes_over_when_the_first_is_killed(tmp_pat
         quorate("run", "create", "demo", first.url)
         with Talk(first.url) as talk:
             talk.join("w1")
-        shown = ["run", "show", "demo", second.url, "--json"]
-        until(lambda: told_if(*shown).get("entry") == 2, "the second has read what the first wrote")
+        until(lambda: seen(second.url, "show", "demo").get("entry") == 2, "the second has read what the first wrote")
 
         status = told(quorate("status", second.url, "--json"))["value"]["server"]
         assert (status["serving"], status["runs"]) == (False, 1)
@@ -49,17 +48,14 @@ def test_a_second_server_follows_and_takes_over_when_the_first_is_killed(tmp_pat
             assert talk.hear(Moved).address == first.url
 
         first.kill()
-        until(lambda: told(quorate("status", second.url, "--json"))["value"]["server"]["serving"], "takes over")
-        until(lambda: told_if(*shown).get("term") == 2, "serves the run")
-        assert told_if(*shown)["workers"][0]["id"] == "w1"
+        until(lambda: seen(second.url, "status").get("serving"), "takes over")
+        assert told(quorate("status", second.url, "--json"))["value"]["server"]["serving"]
+        until(lambda: seen(second.url, "show", "demo").get("term") == 2, "serves the run")
+        shown = told(quorate("run", "show", "demo", second.url, "--json"))["value"]
+        assert (shown["term"], shown["workers"][0]["id"]) == (2, "w1")
         assert second.log("the other server is gone: taking over")
         assert quorate("run", "stop", "demo", second.url, "--reason", "done").returncode == 0
         assert second.stop() == 0
-
-
-def told_if(*arguments: object) -> dict[str, object]:
-    result = quorate(*arguments)
-    return told(result)["value"] if result.returncode == 0 else {}
 
 
 def test_a_run_in_which_nothing_happens_is_not_taken_from_its_host(tmp_path: Path, settings: Path) -> None:
@@ -67,8 +63,7 @@ def test_a_run_in_which_nothing_happens_is_not_taken_from_its_host(tmp_path: Pat
     folder = tmp_path / "runs"
     with Serving(folder, "--config", settings) as first, Serving(folder, "--config", settings) as second:
         quorate("run", "create", "idle", first.url)
-        shown = ["run", "show", "idle", second.url, "--json"]
-        until(lambda: told_if(*shown).get("entry") == 1, "the second knows it")
+        until(lambda: seen(second.url, "show", "idle").get("entry") == 1, "the second knows it")
         until_s = time.monotonic() + 1.5
         until(lambda: time.monotonic() > until_s, "many times the patience of a follower")
         value = told(quorate("run", "show", "idle", first.url, "--json"))["value"]
@@ -87,8 +82,7 @@ def test_a_server_whose_disk_fails_ends_so_that_the_next_can_take_over(tmp_path:
         assert "Traceback" not in first.last_words
         last = json.loads(first.out.splitlines()[-1])
         assert (last["ok"], last["error"]["code"]) == (False, "journal_broken")
-        shown = ["run", "show", "demo", second.url, "--json"]
-        until(lambda: told_if(*shown).get("address") == second.url, "the second serves")
+        until(lambda: seen(second.url, "show", "demo").get("address") == second.url, "the second serves")
 
 
 def test_a_drained_server_is_followed_at_once(tmp_path: Path) -> None:
@@ -96,6 +90,5 @@ def test_a_drained_server_is_followed_at_once(tmp_path: Path) -> None:
     with Serving(folder) as first, Serving(folder) as second:
         quorate("run", "create", "demo", first.url)
         assert first.stop() == 0
-        shown = ["run", "show", "demo", second.url, "--json"]
-        until(lambda: told_if(*shown).get("address") == second.url, "the second serves")
-        assert told_if(*shown)["term"] == 2
+        until(lambda: seen(second.url, "show", "demo").get("address") == second.url, "the second serves")
+        assert told(quorate("run", "show", "demo", second.url, "--json"))["value"]["term"] == 2

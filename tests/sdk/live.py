@@ -20,7 +20,7 @@ from quorate.sdk.asking import Asker
 
 HERE = Path(__file__).parent
 RUN = "demo"
-PATIENCE_S = 30.0
+PATIENCE_S = 60.0
 QUICK = {"heartbeat_interval_s": 0.1, "heartbeat_timeout_s": 1.0, "stuck_after_s": 0.5, "barrier_deadline_s": 20.0}
 T = TypeVar("T")
 

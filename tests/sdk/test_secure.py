@@ -12,7 +12,7 @@ from tests.sdk.live import QUICK, RUN, free_port
 import quorate
 from quorate.coordinator import Coordinator
 from quorate.doors.auth import Authority, Role
-from quorate.trust import create_authority
+from quorate.trust.ca import create_authority
 
 
 class Vault:
@@ -90,18 +90,18 @@ def test_the_session_goes_on_after_a_restart_by_its_token(vault: Vault) -> None:
 def test_an_authority_that_is_not_believed_is_said(vault: Vault, coordinator: Coordinator, tmp_path: Path) -> None:
     other = create_authority(tmp_path / "other").authority.cert
     with pytest.raises(quorate.Unreachable, match="certificate is not believed"):
-        vault.connect(ca=other, connect_timeout_s=1.5)
+        vault.connect(ca=other, connect_timeout_s=3.0)
 
 
 def test_tls_where_there_is_none_and_none_where_there_is_are_told_apart(
     vault: Vault, coordinator: Coordinator, tmp_path: Path
 ) -> None:
     with pytest.raises(quorate.Unreachable, match="write tcps://"):
-        quorate.connect(vault.url.replace("tcps", "tcp"), RUN, "w1", token=vault.token, connect_timeout_s=1.5)
+        quorate.connect(vault.url.replace("tcps", "tcp"), RUN, "w1", token=vault.token, connect_timeout_s=3.0)
     with Coordinator(tmp_path / "plain", store="memory") as plain:
         plain.create(RUN)
         with pytest.raises(quorate.Unreachable, match="is it a tcp:// address"):
-            quorate.connect(plain.url.replace("tcp", "tcps"), RUN, "w1", ca=vault.ca, connect_timeout_s=1.5)
+            quorate.connect(plain.url.replace("tcp", "tcps"), RUN, "w1", ca=vault.ca, connect_timeout_s=3.0)
 
 
 def test_no_token_and_a_viewers_token_are_turned_away(vault: Vault, coordinator: Coordinator) -> None:

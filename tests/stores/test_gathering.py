@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from tests.stores.etcd import Etcd
-from tests.stores.tcpserver import tcpstore_server
+from tests.stores.tcpserver import Server, tcpstore_server
 
 from quorate.ports.pulse import Gathered, Gathering
 from quorate.stores.etcd import EtcdPulse
@@ -19,6 +19,12 @@ from quorate.stores.tcpstore import open_pulse
 from quorate.testing.expect import Together
 
 
+@pytest.fixture(scope="module")
+def server() -> Iterator[Server]:
+    with tcpstore_server() as running:
+        yield running
+
+
 @pytest.fixture(params=["keyvalue", "tcpstore", "etcd", "memory", "sqlite"])
 def pulses(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[list[Any]]:
     """Two handles on one store."""
@@ -27,11 +33,10 @@ def pulses(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[list[Any]
             rack = Rack()
             yield [KeyValuePulse(MemoryKeyValue(rack)) for _ in range(2)]
         case "tcpstore":
-            with tcpstore_server() as server:
-                yield from closing([open_pulse(server.address) for _ in range(2)])
+            url = request.getfixturevalue("server").url()
+            yield from closing([open_pulse(url) for _ in range(2)])
         case "etcd":
-            etcd: Etcd = request.getfixturevalue("etcd")
-            url = etcd.url()
+            url = request.getfixturevalue("etcd").url()
             yield from closing([EtcdPulse(url) for _ in range(2)])
         case "memory":
             yield [Gathered(MemoryPulse())] * 2

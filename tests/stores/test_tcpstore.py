@@ -37,6 +37,13 @@ def stopped(server):
         os.kill(server.popen.pid, signal.SIGCONT)
 
 
+@pytest.fixture(scope="module")
+def server():
+    """For those who let it live."""
+    with tcpstore_server() as running:
+        yield running
+
+
 def test_a_killed_server_is_told_and_not_waited_for():
     with tcpstore_server() as server:
         journal, pulse = open_journal(server.url()), open_pulse(server.url())
@@ -86,17 +93,16 @@ def test_a_new_empty_server_at_the_same_address_is_noticed():
         journal.close()
 
 
-def test_a_lost_connection_to_the_same_store_is_dialled_anew():
-    with tcpstore_server() as server:
-        journal = open_journal(server.url())
-        journal.append([Append("r", 1, b"one")])
-        hang_up(journal)
-        assert journal.read("r", 1) == [b"one"]
-        hang_up(journal)
-        with pytest.raises(OutcomeUnknown):
-            journal.append([Append("r", 2, b"two")])
-        assert journal.append([Append("r", 2, b"two")]) == [Appended(2)]
-        journal.close()
+def test_a_lost_connection_to_the_same_store_is_dialled_anew(server):
+    journal = open_journal(server.url())
+    journal.append([Append("r", 1, b"one")])
+    hang_up(journal)
+    assert journal.read("r", 1) == [b"one"]
+    hang_up(journal)
+    with pytest.raises(OutcomeUnknown):
+        journal.append([Append("r", 2, b"two")])
+    assert journal.append([Append("r", 2, b"two")]) == [Appended(2)]
+    journal.close()
 
 
 def hang_up(journal):
@@ -108,50 +114,47 @@ def hang_up(journal):
     assert line._ready(LIMIT_S)
 
 
-def test_a_silent_server_is_told_in_bounded_time_and_answers_again_later():
-    with tcpstore_server() as server:
-        url = server.url()
-        journal = open_journal(url, timeout_s=SHORT_S)
-        journal.append([Append("r", 1, b"one")])
-        with stopped(server):
-            began = monotonic()
-            with pytest.raises(OutcomeUnknown, match=r"no answer within 0\.5 s"):
-                journal.append([Append("r", 2, b"two")])
-            assert monotonic() - began < BOUND_S
-        (outcome,) = journal.append([Append("r", 2, b"two")])
-        assert outcome == Appended(2) or outcome.payload == b"two"
-        assert journal.read("r", 1) == [b"one", b"two"]
-        journal.close()
+def test_a_silent_server_is_told_in_bounded_time_and_answers_again_later(server):
+    url = server.url()
+    journal = open_journal(url, timeout_s=SHORT_S)
+    journal.append([Append("r", 1, b"one")])
+    with stopped(server):
+        began = monotonic()
+        with pytest.raises(OutcomeUnknown, match=r"no answer within 0\.5 s"):
+            journal.append([Append("r", 2, b"two")])
+        assert monotonic() - began < BOUND_S
+    (outcome,) = journal.append([Append("r", 2, b"two")])
+    assert outcome == Appended(2) or outcome.payload == b"two"
+    assert journal.read("r", 1) == [b"one", b"two"]
+    journal.close()
 
 
-def test_an_answer_that_nobody_waited_for_is_no_answer_to_the_next_question(monkeypatch):
-    with tcpstore_server() as server:
-        store = TcpStoreKeyValue(server.host, server.port)
-        store.create("a", b"of a")
-        store.create("b", b"of b")
-        whole = wire.Wire.read_values
+def test_an_answer_that_nobody_waited_for_is_no_answer_to_the_next_question(monkeypatch, server):
+    store = TcpStoreKeyValue(server.host, server.port)
+    store.create("a", b"of a")
+    store.create("b", b"of b")
+    whole = wire.Wire.read_values
 
-        def interrupted(line, count):
-            monkeypatch.setattr(wire.Wire, "read_values", whole)
-            raise KeyboardInterrupt
+    def interrupted(line, count):
+        monkeypatch.setattr(wire.Wire, "read_values", whole)
+        raise KeyboardInterrupt
 
-        monkeypatch.setattr(wire.Wire, "read_values", interrupted)
-        with pytest.raises(KeyboardInterrupt):
-            store.get("a")
-        assert store.get("b") == b"of b"
-        store.close()
+    monkeypatch.setattr(wire.Wire, "read_values", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        store.get("a")
+    assert store.get("b") == b"of b"
+    store.close()
 
 
-def test_dialling_a_silent_server_ends():
-    with tcpstore_server() as server:
-        store = TcpStoreKeyValue(server.host, server.port, timeout_s=SHORT_S)
-        with stopped(server):
-            began = monotonic()
-            with pytest.raises(Unreachable, match=r"no answer within 0\.5 s"):
-                store.get("x")
-            assert monotonic() - began < BOUND_S
-        assert store.get("x") is None
-        store.close()
+def test_dialling_a_silent_server_ends(server):
+    store = TcpStoreKeyValue(server.host, server.port, timeout_s=SHORT_S)
+    with stopped(server):
+        began = monotonic()
+        with pytest.raises(Unreachable, match=r"no answer within 0\.5 s"):
+            store.get("x")
+        assert monotonic() - began < BOUND_S
+    assert store.get("x") is None
+    store.close()
 
 
 @pytest.mark.parametrize(
@@ -176,17 +179,16 @@ def test_an_address_that_is_none_is_refused(url):
         parse_url(url)
 
 
-def test_without_torch_a_store_can_be_used_and_a_server_names_the_extra():
-    with tcpstore_server() as server:
-        code = (
-            "import sys; sys.modules['torch'] = None\n"
-            "from quorate.stores.tcpstore import open_journal, serve\n"
-            "from quorate.core.errors import ConfigError\n"
-            f"print(open_journal({server.address!r}).runs())\n"
-            "try: serve(['--port', '0'])\n"
-            "except ConfigError as error: print(error)\n"
-        )
-        said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=LIMIT_S, check=True)
+def test_without_torch_a_store_can_be_used_and_a_server_names_the_extra(server):
+    code = (
+        "import sys; sys.modules['torch'] = None\n"
+        "from quorate.stores.tcpstore import open_journal, serve\n"
+        "from quorate.core.errors import ConfigError\n"
+        f"print(open_journal({server.address!r}).runs())\n"
+        "try: serve(['--port', '0'])\n"
+        "except ConfigError as error: print(error)\n"
+    )
+    said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=LIMIT_S, check=True)
     runs, error = said.stdout.splitlines()
     assert runs == "[]"
     assert "pip install 'quorate[torch]'" in error

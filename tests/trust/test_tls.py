@@ -20,7 +20,8 @@ from cryptography.hazmat.primitives.serialization import (
 )
 
 from quorate.core.errors import ConfigError
-from quorate.trust import client_context, create_authority, issue, server_context
+from quorate.trust import client_context, server_context
+from quorate.trust.ca import create_authority, issue
 
 HOSTS = ["train.example.org", "*.lab.example.org", "192.0.2.7", "2001:db8::7"]
 OLD = datetime(2020, 1, 1, tzinfo=UTC)

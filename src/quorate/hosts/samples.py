@@ -11,12 +11,13 @@ import threading
 from collections import OrderedDict
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from typing import Final, TypeVar
+from typing import TYPE_CHECKING, Final, TypeVar
 
 from quorate.core.errors import ConfigError, Refusal, Refused
 from quorate.core.witnessed.config import Config
-from quorate.learn.witnessed.source import open_source, packed, packed_held_out
-from quorate.learn.witnessed.trainer import Source
+
+if TYPE_CHECKING:  # brings NumPy, for which a coordinator without such runs would wait at every start
+    from quorate.learn.witnessed.trainer import Source
 
 T = TypeVar("T")
 THREADS: Final = 2
@@ -45,6 +46,8 @@ class Samples:
         """The samples of these batches in their order, as a safetensors file. Raises Refused."""
 
         def read() -> bytes:
+            from quorate.learn.witnessed.source import packed
+
             source = self._open(config)
             self._check_size(source, first, end)
             return packed(source, range(first, end))
@@ -53,10 +56,18 @@ class Samples:
 
     async def held_out(self, config: Config) -> bytes | None:
         """What is not trained on; None if there is nothing such. Raises Refused."""
-        return await self._refusing(lambda: packed_held_out(self._open(config)))
+
+        def read() -> bytes | None:
+            from quorate.learn.witnessed.source import packed_held_out
+
+            return packed_held_out(self._open(config))
+
+        return await self._refusing(read)
 
     def _open(self, config: Config) -> Source:
         """One thread at a time: others may wait for the same."""
+        from quorate.learn.witnessed.source import open_source
+
         place = (config.data.location, config.seed, config.batch_size)
         with self._lock:
             source = self._sources.pop(place, None)

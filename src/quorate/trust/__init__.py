@@ -5,20 +5,11 @@ keys    the key that a member's id is bound to, and the proof that a joiner hold
 tls     contexts for both ends of an encrypted connection
 ca      a private authority for people who have none
 
-Both ends need this room, so it is below the doors and below the SDK. Who may do what is decided in the doors.
+Both ends need this room, so it is below the doors and below the SDK. Who may do what is decided in the doors. What is
+in ``ca`` is imported from there: few need it, and it would double the time that every process takes to import this.
 """
 
-from quorate.trust.ca import Founded, Issued, create_authority, issue
 from quorate.trust.keys import MemberKey, check_proof
 from quorate.trust.tls import client_context, server_context
 
-__all__ = [
-    "Founded",
-    "Issued",
-    "MemberKey",
-    "check_proof",
-    "client_context",
-    "create_authority",
-    "issue",
-    "server_context",
-]
+__all__ = ["MemberKey", "check_proof", "client_context", "server_context"]

@@ -7,7 +7,7 @@ follows and the nonce of the new one. A signature that was overheard is therefor
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
@@ -18,10 +18,12 @@ from cryptography.hazmat.primitives.serialization import (
     PublicFormat,
     load_pem_private_key,
 )
-from cryptography.x509 import CertificateBuilder
 
 from quorate.core.errors import ConfigError
 from quorate.trust.files import create_file, create_new, read_secret
+
+if TYPE_CHECKING:  # most processes that know a key never see a certificate
+    from cryptography.x509 import CertificateBuilder
 
 PUBLIC_BYTES: Final = 32
 SIGNATURE_BYTES: Final = 64
