@@ -53,6 +53,7 @@ Name = Annotated[
     typer.Argument(help="What the run is to be called, or a file with everything.", metavar="NAME|STATE.TOML"),
 ]
 Reason = Annotated[str, typer.Option("--reason", help="Why: everybody who asks is told.")]
+ASKED: Final = "an operator asked for it"
 Settings = Annotated[
     list[str] | None,
     typer.Option("--set", metavar="KEY=VALUE", help="A setting; several are fine.", autocompletion=complete_settings),
@@ -178,8 +179,8 @@ def show(
 @app.command()
 def stop(
     run: RunName,
-    reason: Reason,
     url: Url = URL,
+    reason: Reason = ASKED,
     token: Token = "",
     ca: Ca = None,
     timeout: Timeout = TIMEOUT_S,
@@ -200,8 +201,8 @@ def stop(
 @app.command()
 def pause(
     run: RunName,
-    reason: Reason,
     url: Url = URL,
+    reason: Reason = ASKED,
     token: Token = "",
     ca: Ca = None,
     timeout: Timeout = TIMEOUT_S,

@@ -21,7 +21,7 @@ from typing import IO
 from quorate.core.kinds import KINDS
 from quorate.core.run import fold
 from quorate.demo.account import Account, read_account
-from quorate.launch import Coordinator, coordinating, journal_of
+from quorate.launch import Coordinator, TookTooLong, coordinating, journal_of
 from quorate.report import Measurement, Report
 from quorate.sdk.asking import Asker
 
@@ -95,7 +95,7 @@ class Story:
         top = 0
         while self.workers:
             if time.monotonic() - began > GIVE_UP_S:
-                raise TimeoutError(f"only {top} of {BARRIERS} barriers in {GIVE_UP_S:.0f} s")
+                raise TookTooLong(f"only {top} of {BARRIERS} barriers in {GIVE_UP_S:.0f} s")
             by_fd = {worker.stdout.fileno(): worker for worker in self.workers}
             readable, _, _ = select.select(list(by_fd), [], [], 0.05)
             for fd in readable:

@@ -23,6 +23,7 @@ from typing import IO, Any, Final, Protocol
 from quorate.demo.serving import serving
 from quorate.hosts.onlooker import Line, Onlooker
 from quorate.hosts.peerless import Shared
+from quorate.launch import TookTooLong
 from quorate.report import Measurement, Report
 from quorate.stores.opening import open_store
 
@@ -102,7 +103,7 @@ class Story:
         began_s = time.monotonic()
         while self._talking:
             if time.monotonic() - began_s > GIVE_UP_S:
-                raise TimeoutError(f"only {self._top} of {ITERATIONS} iterations in {GIVE_UP_S:.0f} s")
+                raise TookTooLong(f"only {self._top} of {ITERATIONS} iterations in {GIVE_UP_S:.0f} s")
             by_fd = {each.stdout.fileno(): each for each in self._talking}
             readable, _, _ = select.select(list(by_fd), [], [], 0.05)
             for fd in readable:

@@ -2,9 +2,11 @@
 
 coordinator  a real ``quorate serve``, to be killed and started again
 crowds       participants, many in one process
+errors       what goes wrong with them
 """
 
 from quorate.launch.coordinator import Coordinator, coordinating, journal_of
 from quorate.launch.crowds import crowds
+from quorate.launch.errors import NotStarted, TookTooLong
 
-__all__ = ["Coordinator", "coordinating", "crowds", "journal_of"]
+__all__ = ["Coordinator", "NotStarted", "TookTooLong", "coordinating", "crowds", "journal_of"]

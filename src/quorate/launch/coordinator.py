@@ -9,7 +9,11 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
+from quorate.launch.errors import NotStarted, TookTooLong
 from quorate.stores import SqliteJournal
+
+START_S = 120.0
+"""On a machine that has a lot to do, imports alone may take long."""
 
 
 class Coordinator:
@@ -52,10 +56,12 @@ class Coordinator:
 
 def _port(ready: Path, process: subprocess.Popen[bytes]) -> int:
     """As soon as the coordinator says that it is ready."""
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + START_S
     while not ready.exists():
-        if process.poll() is not None or time.monotonic() > deadline:
-            raise RuntimeError("the coordinator did not start")
+        if process.poll() is not None:
+            raise NotStarted(f"the coordinator ended with {process.returncode} before it was ready")
+        if time.monotonic() > deadline:
+            raise TookTooLong(f"the coordinator was not ready after {START_S:.0f} s")
         time.sleep(0.005)
     return int(ready.read_text().strip().rpartition(":")[2])
 
