@@ -127,9 +127,13 @@ class Etcd:
         self.nodes = [Node(folder, f"n{i}", *more, tls=tls) for i in range(nodes)]
 
     def __enter__(self) -> Etcd:
-        for node in self.nodes:
-            node.launch(self.nodes)
-        self.wait()
+        try:
+            for node in self.nodes:
+                node.launch(self.nodes)
+            self.wait()
+        except BaseException:
+            self.__exit__()
+            raise
         return self
 
     def __exit__(self, *_exc: object) -> None:
