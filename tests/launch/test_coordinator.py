@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 
-from quorate.core.errors import CATALOG
 from quorate.launch import Coordinator, NotStarted, TookTooLong, coordinating, coordinator
 
 
@@ -30,8 +29,3 @@ def test_one_that_is_ready_says_where_it_is(tmp_path: Path) -> None:
     with coordinating(tmp_path) as started:
         assert started.port > 0
         assert started.url == f"tcp://127.0.0.1:{started.port}"
-
-
-@pytest.mark.parametrize("error", [NotStarted, TookTooLong])
-def test_the_command_ends_with_the_code_of_the_catalog(error: type[NotStarted]) -> None:
-    assert CATALOG[error("why").code].exit != 0

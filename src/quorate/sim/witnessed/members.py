@@ -216,8 +216,7 @@ class SimMember(SimProcess):
     def _applied(self, fact: facts.ModelApplied) -> None:
         busy = self.part.footing.busy
         if isinstance(busy, facts.Apply):
-            life = (self.member, self.part.incarnation)
-            self._checkers.applied(self.name, life, busy, fact.model, self.bench.rotten)
+            self._checkers.applied(self.name, busy, fact.model, self.bench.rotten)
 
     def _arm(self) -> None:
         """One timer, at the part's next wish."""

@@ -43,9 +43,9 @@ class WitnessedCheckers(Checkers):
         for checker in self._own:
             checker.drew(process, shown, drawn)
 
-    def applied(self, process: str, life: tuple[str, int], apply: Apply, model: bytes, rotten: bool) -> None:
+    def applied(self, process: str, apply: Apply, model: bytes, rotten: bool) -> None:
         for checker in self._own:
-            checker.applied(process, life, apply, model, rotten)
+            checker.applied(process, apply, model, rotten)
 
     def finish(self, ending: Ending) -> None:
         super().finish(ending)

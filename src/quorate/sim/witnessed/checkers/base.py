@@ -31,8 +31,8 @@ class WitnessedChecker(Checker):
     def drew(self, process: str, shown: RoundShown, drawn: Committee) -> None:
         """A process worked out who does what in a round."""
 
-    def applied(self, process: str, life: tuple[str, int], apply: Apply, model: bytes, rotten: bool) -> None:
-        """A process has a new model, as that life of a member. ``rotten``: a bit fell over in its memory."""
+    def applied(self, process: str, apply: Apply, model: bytes, rotten: bool) -> None:
+        """A process has a new model. ``rotten``: a bit fell over in its memory."""
 
     def walked(self, course: Course, happened: Happened) -> None:
         """An event of the journal, when the model of the run has taken it in."""

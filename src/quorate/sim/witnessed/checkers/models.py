@@ -23,7 +23,6 @@ from quorate.sim.witnessed.making import applied
 
 class Did(msgspec.Struct):
     process: str
-    life: tuple[str, int]
     apply: Apply
     model: bytes
     rotten: bool
@@ -37,8 +36,8 @@ class Models(WitnessedChecker):
         self._strange: list[tuple[int, Sealed]] = []
         self._sealed: dict[tuple[int, int], Sealed] = {}
 
-    def applied(self, process: str, life: tuple[str, int], apply: Apply, model: bytes, rotten: bool) -> None:
-        self._did.append(Did(process, life, apply, model, rotten))
+    def applied(self, process: str, apply: Apply, model: bytes, rotten: bool) -> None:
+        self._did.append(Did(process, apply, model, rotten))
 
     def walked(self, course: Course, happened: Happened) -> None:
         if isinstance(happened.event, ResultVoided):
