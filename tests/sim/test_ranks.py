@@ -92,6 +92,16 @@ def test_most_of_them_are_left_behind_and_begin_anew_where_they_stood(seed: int)
     assert life.live().violation == ""
 
 
+@pytest.mark.parametrize("seed", [594, 1907])
+def test_too_few_who_are_left_of_a_new_beginning_end_and_the_run_is_started_afresh(seed: int) -> None:
+    """Seeds that once waited for ever, for ranks that were killed for good after a majority had begun anew."""
+    life = Life(seed, record=True)
+    outcome = life.live()
+    assert outcome.violation == ""
+    assert any("ends: store_lost" in line for line in outcome.transcript)
+    assert life.store.losses >= 2
+
+
 def test_a_rank_reads_the_journal_anew_where_entries_are_gone(monkeypatch: pytest.MonkeyPatch) -> None:
     loads: list[bool] = []
     whole = Peer.load

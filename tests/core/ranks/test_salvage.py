@@ -7,11 +7,13 @@ from typing import Any
 import pytest
 from tests.core.ranks.deck import RUN, Boat, Sailor
 
+from quorate.core import asks as ops
 from quorate.core.asks import Steps
 from quorate.core.errors import ConfigError, Refused
 from quorate.core.journal import RunCreated
 from quorate.core.kinds import PEERLESS
 from quorate.core.ranks.salvage import begin_anew
+from quorate.core.ranks.times import PATIENCE
 from quorate.core.run import Run
 from quorate.sim.ranks.store import Store
 
@@ -162,13 +164,52 @@ def test_the_first_record_after_a_loss_needs_a_majority_of_those_who_were_in() -
     boat.pass_s(0.01)
     sailors[1].frozen = True
     sailors[0].go(come_back(sailors[0]))
-    boat.pass_s(5)
+    boat.pass_s(PATIENCE * boat.dead_s - 0.1)
     assert sailors[0].busy
     assert (sailors[0].part.crew.attempt, sailors[0].part.crew.config.began_members) == (stood, ["0", "1", "2"])
     assert "1 more are needed of those who were in before" in sailors[0].peer.explain().sentence
     sailors[1].thaw()
     boat.until(lambda: not sailors[0].busy and not sailors[1].busy)
     assert sailors[0].turn.members == ["0", "1"]
+
+
+@pytest.mark.parametrize("learner", [False, True])
+def test_those_who_are_left_of_a_new_beginning_wait_and_then_end_saying_who_is_missing(learner: bool) -> None:
+    """A majority began anew and has died since, so nobody can make up for it: also not newcomers, however many."""
+    boat = Boat()
+    sailors = boat.board(0, 1, 2, 3)
+    boat.all_vote(*sailors)
+    lose_store(boat)
+    for sailor in sailors[1:]:
+        sailor.before = lambda op, dying=sailor: dying.kill() if isinstance(op, ops.Post) else None
+        sailor.go(come_back(sailor))
+    boat.until(lambda: len(boat.entries) > 0 and not any(sailor.alive for sailor in sailors[1:]))
+    left, newcomer = boat.sailor(0, learner=learner), boat.sailor(7)
+    for sailor in (left, newcomer):
+        sailor.go(sailor.part.join())
+    boat.pass_s(PATIENCE * boat.dead_s - 0.1)
+    if learner:
+        assert left.turn.index < 0
+        left.go(left.part.ready())
+        boat.pass_s(PATIENCE * boat.dead_s - 0.1)
+    assert left.busy
+    boat.pass_s(1.0)
+    for sailor in (left, newcomer):
+        assert isinstance(sailor.error, Refused)
+        assert sailor.error.code == "store_lost"
+        assert "of those who were in before (0, 1, 2, 3) only 0 joined again" in str(sailor.error)
+        assert "2 more are needed to go on" in str(sailor.error)
+
+
+def test_nobody_ends_who_waits_for_others_in_a_run_that_has_lost_nothing() -> None:
+    boat = Boat(form_members=2)
+    alone = boat.sailor(0)
+    alone.go(alone.part.join())
+    boat.pass_s(3 * PATIENCE * boat.dead_s)
+    assert alone.busy
+    boat.board(1)
+    boat.until(lambda: not alone.busy)
+    assert alone.turn.members == ["0", "1"]
 
 
 def test_one_that_saw_a_beginning_from_which_nothing_came_is_in_the_next() -> None:

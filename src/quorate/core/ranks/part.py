@@ -21,7 +21,7 @@ import msgspec
 
 from quorate.core import asks as ops
 from quorate.core.asks import Steps
-from quorate.core.codec import Reader, encode, us
+from quorate.core.codec import Reader, encode, said_s, us
 from quorate.core.errors import Bug, ConfigError, EntriesGone, Refusal, Refused
 from quorate.core.machine import Event
 from quorate.core.members import Cause
@@ -36,6 +36,7 @@ from quorate.core.stagger import lone_delay_us, order
 PLACES: Final = 8
 """Among which those draw who do not know each other yet."""
 MAX_DUTY_NAME: Final = 64
+TOO_FEW_FIX: Final = "start the others, or start every rank afresh from the last checkpoint"
 GENERATION_BITS: Final = 40
 """Room for attempts below the generation in a token; both together fit into 60 bits."""
 
@@ -112,8 +113,9 @@ class Part:
     # -- joining ----------------------------------------------------------------------------------------------------
 
     def join(self) -> Steps:
-        """-> Turn. Raises Refused if this rank cannot be had."""
+        """-> Turn. Raises Refused if this rank cannot be had, or if too few are left of a run that lost its store."""
         self.stage = Stage.JOINING
+        began_us = self.peer.now_us
         if self.peer.run is None:
             yield from self._load()
         self._own_collector()
@@ -127,6 +129,7 @@ class Part:
                 yield from self._begin_life()
             elif self._overtaken():
                 yield from self._apply()
+            self._check_hope(began_us)
             yield from self._await_or_decide(self.peer.await_entry, self._wait_us, self._lone_us)
 
     def _load(self) -> Steps:
@@ -203,8 +206,25 @@ class Part:
             why = f"the run is over: {self.crew.reason or 'it was stopped'}"
             raise Refused(Refusal("run_closed", why, "nothing"))
 
+    def _check_hope(self, began_us: int) -> None:
+        """After the loss of a store the first record needs a majority of those who were in before. If too many of them
+        have died since the run began anew, nobody else can make up for them: who is left ends, as a minority does."""
+        waited_us, crew = self.peer.now_us - began_us, self.crew
+        here = crew.coming(alone=True)
+        if waited_us <= self.times.patience_us() or not (short := crew.short(here)):
+            return
+        self.stage = Stage.STOPPED
+        before = crew.config.began_members
+        there = ", ".join(rank.id for rank in here if rank.id in before) or "nobody"
+        why = (
+            f"the store has lost its memory, and of those who were in before ({', '.join(before)}) only {there} joined "
+            f"again within {said_s(waited_us)}; {short} more are needed to go on"
+        )
+        raise Refused(Refusal("store_lost", why, TOO_FEW_FIX))
+
     def ready(self) -> Steps:
         """A learner holds the model now. -> Turn, as soon as it is counted in."""
+        began_us = self.peer.now_us
         yield from self._say(RankReady(self.peer.me, self.incarnation))
         while True:
             self._check_open()
@@ -213,6 +233,7 @@ class Part:
                 return self._turn(joined=True)
             if standing in OUT:
                 return (yield from self.join())
+            self._check_hope(began_us)
             yield from self._await_or_decide(self.peer.await_entry, self._wait_us, self._lone_us)
 
     # -- attempts ---------------------------------------------------------------------------------------------------

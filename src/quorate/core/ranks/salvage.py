@@ -26,13 +26,11 @@ from quorate.core.asks import Steps
 from quorate.core.codec import Reader, encode, said_s, us
 from quorate.core.errors import Refusal, Refused
 from quorate.core.members import Counter, MemberId
-from quorate.core.ranks.part import Part, Stage
+from quorate.core.ranks.part import TOO_FEW_FIX, Part, Stage
 from quorate.core.ranks.state import majority
 
 CLAIM = "#"
 """Behind a rank's key: where it says what it remembers."""
-PATIENCE = 2
-"""How many times ``dead_s`` a minority waits for others."""
 
 
 class Claim(msgspec.Struct, frozen=True, array_like=True, tag="rank-claim"):
@@ -55,7 +53,7 @@ def begin_anew(part: Part) -> Steps:
     part.incarnation = 0
     mine = _remembered(part)
     began_us = part.peer.now_us
-    patience_us = PATIENCE * us(part.times.dead_s)
+    patience_us = part.times.patience_us()
     count = 0
     while True:
         count += 1
@@ -131,4 +129,4 @@ def _too_few(newest: Claim, here: list[str], needed: int, patience_us: int) -> R
         f"the store has lost its memory, and of the members of attempt {newest.attempt} ({', '.join(newest.members)}) "
         f"only {', '.join(here) or 'nobody'} came within {said_s(patience_us)}; {needed} are needed to begin anew"
     )
-    return Refusal("store_lost", why, "start the others, or start every rank afresh from the last checkpoint")
+    return Refusal("store_lost", why, TOO_FEW_FIX)

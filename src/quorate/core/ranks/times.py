@@ -22,6 +22,8 @@ OP_SHARE = 6
 BEAT_SHARE = 6
 LOOK_SHARE = 3
 MOST_LOOK_S = 0.5
+PATIENCE = 2
+"""How many times ``dead_s`` too few wait for others, after their store was lost."""
 
 
 class Times(msgspec.Struct, frozen=True):
@@ -43,6 +45,9 @@ class Times(msgspec.Struct, frozen=True):
 
     def dead_us(self) -> int:
         return us(self.dead_s)
+
+    def patience_us(self) -> int:
+        return PATIENCE * self.dead_us()
 
     def wait_s(self) -> float:
         """How long whoever waits for a record leaves it to others: then it looks for one itself, and at everybody's

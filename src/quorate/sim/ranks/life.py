@@ -83,22 +83,31 @@ class Life:
         world.run(FAULTS_US)
         self._stop_faults()
         world.run(FAULTS_US + 4 * SECOND)
-        attempts_then = self.checkers.attempts()
+        attempts_then = self.checkers.attempts
         world.run(FAULTS_US + 4 * SECOND + MOVES_ON_US)
         self.checkers.finish([process for process in self.processes if process.alive], attempts_then)
 
     def _start(self, rank: int) -> None:
         """In an empty store one that remembers nothing would begin at nothing: as long as somebody remembers more, it
-        is not started."""
-        if self.store.losses and not self.store.last:
+        is not started. The same where too few are left of those who began anew, and one has ended for that."""
+        if (self.store.losses and not self.store.last) or self._given_up():
             if any(process.alive and process.knows_run() for process in self.processes):
                 self.world.after(200 * MS, self._start_if_gone, rank)
                 return
+            if self.store.last:
+                self._lose()
             self.checkers.afresh()
         life = sum(process.rank == str(rank) for process in self.processes) + 1
         process = SimRank(self.world, self.store, rank, life, PEERLESS, self.created, self.times, self.checkers)
         process.weather = 0.0 if self._over else LOST
         self.processes.append(process)
+
+    def _given_up(self) -> bool:
+        """Whether the run that began anew in this store has come to nothing, as those say who were in it."""
+        crew = self.checkers.crew()
+        if crew is None or not crew.short(crew.coming(alone=True)):
+            return False
+        return any(each.ended == "store_lost" and each.known == self.store.losses for each in self.processes)
 
     def _strike(self, fault: Callable[[], None]) -> None:
         if not self._over and any(process.alive for process in self.processes):

@@ -53,7 +53,8 @@ class SimRank:
         self._paused_us = 0
         self._skew_us = world.between(0, 10**12)
         self._store = store
-        self._known = store.losses
+        self.known = store.losses
+        """Which store it is connected to."""
         self._times = times
         self._checkers = checkers
         learner = world.chance(0.2)
@@ -128,7 +129,7 @@ class SimRank:
             if not self.knows_run():
                 self._end("lost its store before it had read it")
                 return
-            self._known = self._store.losses
+            self.known = self._store.losses
             self._script, result = self._begin_anew(), None
         if self.die_after is not None:
             self.die_after -= 1
@@ -170,7 +171,7 @@ class SimRank:
         self.world.note(self.name, lambda: f"is not answered: {how} lost")
         if how != "request" and not isinstance(op, ops.Watch | ops.Await):
             late_us = self.world.between(0, 2 * SECOND) if how == "late" else self._under_way_us()
-            self.world.after(late_us, self._store.do, op, _nothing, self._known)
+            self.world.after(late_us, self._store.do, op, _nothing, self.known)
         self._fails(op, self.world.now_us)
 
     def _reaches(self, op: ops.Op, asked_us: int) -> None:
@@ -179,7 +180,7 @@ class SimRank:
             self._fails(op, asked_us)
             return
         reply: Any = lambda result: self.world.after(self._under_way_us(), self._replied, op, asked_us, result)  # noqa: E731
-        self._store.do(op, reply, self._known)
+        self._store.do(op, reply, self.known)
 
     def _replied(self, op: ops.Op, asked_us: int, result: Any) -> None:
         if self.cut_off:
@@ -214,7 +215,7 @@ class SimRank:
         if self._awake() and self.part.incarnation:
             self._beats += 1
             beat = self.part.beat(self._beats)
-            self.world.after(self._under_way_us(), self._store.do, beat, _nothing, self._known)
+            self.world.after(self._under_way_us(), self._store.do, beat, _nothing, self.known)
 
     def _look(self) -> None:
         """At the others' beats."""
@@ -230,7 +231,7 @@ class SimRank:
     def _reads(self) -> None:
         if self._awake():
             seen: Any = lambda notes: self.world.after(self._under_way_us(), self._seen, notes)  # noqa: E731
-            self._store.do(ops.Beats(), seen, self._known)
+            self._store.do(ops.Beats(), seen, self.known)
 
     def _seen(self, notes: list[bytes] | StoreLost) -> None:
         if isinstance(notes, StoreLost):

@@ -34,6 +34,8 @@ class Checkers:
     def __init__(self, run: str, kinds: Kinds) -> None:
         self._run = run
         self._kinds = kinds
+        self.attempts = 0
+        """That were decided, whatever was lost or begun afresh since."""
         self._begin()
 
     def _begin(self) -> None:
@@ -73,10 +75,6 @@ class Checkers:
         machine: Any = None if self._fold is None else self._fold.machine
         return None if machine is None else machine.crew
 
-    def attempts(self) -> int:
-        crew = self.crew()
-        return 0 if crew is None else crew.attempt
-
     def durable(self, _n: int, payload: bytes) -> None:
         run, crew = self._fold, self.crew()
         if run is None or crew is None:
@@ -91,6 +89,7 @@ class Checkers:
         _, recorded = run.extend(payload)
         for _, event in recorded:
             if isinstance(event, AttemptDecided):
+                self.attempts += 1
                 named = {*event.arrived, *(seat for seat, _ in event.gone)}
                 members = {seat: life for seat, life in before.items() if seat in named or self._is_in(life)}
                 goes_on = crew.log[-1].members
@@ -109,7 +108,7 @@ class Checkers:
     def finish(self, alive: list[Any], attempts_then: int) -> None:
         crew = self.crew()
         members = set() if crew is None else {rank.id for rank in crew.members()}
-        Progress().finish(alive, attempts_then, members, self.attempts())
+        Progress().finish(alive, attempts_then, members, self.attempts)
 
 
 __all__ = ["Checker", "Checkers", "Record"]
