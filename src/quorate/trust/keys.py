@@ -23,7 +23,7 @@ from quorate.core.errors import ConfigError
 from quorate.trust.files import create_file, create_new, read_secret
 
 if TYPE_CHECKING:  # most processes that know a key never see a certificate
-    from cryptography.x509 import CertificateBuilder
+    from cryptography.x509 import Certificate, CertificateBuilder
 
 PUBLIC_BYTES: Final = 32
 SIGNATURE_BYTES: Final = 64
@@ -72,10 +72,9 @@ class MemberKey:
     def sign(self, message: bytes) -> bytes:
         return self._private.sign(message)
 
-    def self_signed(self, builder: CertificateBuilder) -> bytes:
-        """The key and a certificate for it, in PEM: a secret."""
-        certificate = builder.public_key(self._private.public_key()).sign(self._private, None)
-        return self._pem() + certificate.public_bytes(Encoding.PEM)
+    def self_signed(self, builder: CertificateBuilder) -> tuple[Ed25519PrivateKey, Certificate]:
+        """The key, which is a secret, and a certificate for it."""
+        return self._private, builder.public_key(self._private.public_key()).sign(self._private, None)
 
     def _pem(self) -> bytes:
         return self._private.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())

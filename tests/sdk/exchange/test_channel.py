@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import socket
 import threading
@@ -164,3 +165,36 @@ def test_one_that_is_closed_says_so(ends: Ends) -> None:
             end.channel.send(memoryview(b"late"), PATIENCE_S)
         with pytest.raises(Broken, match="closed"):
             end.channel.fill(memoryview(bytearray(1)), PATIENCE_S)
+
+
+def test_a_wait_that_failed_leaves_nothing_that_python_cannot_tidy_up(ends: Ends) -> None:
+    """Some Pythons end the process where a view that is still held is part of a circle."""
+    _, taker = ends
+    circle: list[object] = []
+    with pytest.raises(Broken) as said:
+        taker.channel.fill(memoryview(bytearray(10)), 0.0)
+    circle += [said.value, circle]
+    del circle, said
+    assert gc.collect() > 0
+
+
+def test_what_tls_says_for_itself_does_not_make_a_connection_useless(ends: Ends) -> None:
+    """Such as an offer to take it up again later, or a new key."""
+    _, dialler = sorted(ends, key=lambda end: isinstance(end.channel, WideChannel))
+    wait_for(lambda: waiting_bytes(dialler.raw) > 0, "an offer has come")
+    assert dialler.channel.quiet()
+    assert waiting_bytes(dialler.raw) == 0
+
+
+def test_the_encryption_is_the_quickest_there_is(ends: Ends) -> None:
+    assert {end.channel._tls.get_cipher_name() for end in ends} == {"TLS_AES_128_GCM_SHA256"}
+    assert {end.channel._tls.get_protocol_version_name() for end in ends} == {"TLSv1.3"}
+
+
+def test_records_are_put_together_while_much_is_sent_and_not_afterwards(ends: Ends) -> None:
+    sender, taker = ends
+    with sender.channel.corked():
+        assert sender.raw.getsockopt(socket.IPPROTO_TCP, socket.TCP_CORK) == 1
+        sender.channel.send(memoryview(MUCH[:PIECE_BYTES]), PATIENCE_S)
+    assert sender.raw.getsockopt(socket.IPPROTO_TCP, socket.TCP_CORK) == 0
+    assert take(taker, PIECE_BYTES) == MUCH[:PIECE_BYTES]

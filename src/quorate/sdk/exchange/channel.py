@@ -7,21 +7,26 @@ to be; who takes has a channel of its own, see ``wide``.
 
 from __future__ import annotations
 
+import os
 import select
 import socket
-import ssl
 import time
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from typing import Any, Final, Self
 
 import msgspec
+from cryptography.x509 import Certificate
+from OpenSSL import SSL
 
 from quorate.sdk.exchange.wire import LENGTH, MAX_FRAME, framed
 
 PIECE_BYTES: Final = 256 * 1024
 """What is encrypted, sent, received or written at once."""
+RECORD_BYTES: Final = 16 * 1024
+"""The most that TLS gives at once."""
 NOT_TAKEN: Final = "it did not take what it asked for in time"
+CLOSED: Final = "it closed the connection"
 
 
 class Broken(Exception):
@@ -32,30 +37,32 @@ class Channel:
     """For one thread at a time, but for ``cut``."""
 
     def __init__(
-        self, sock: socket.socket, context: ssl.SSLContext, decoder: msgspec.msgpack.Decoder[Any], server: bool
+        self, sock: socket.socket, context: SSL.Context, decoder: msgspec.msgpack.Decoder[Any], server: bool
     ) -> None:
         """The socket is its own from here on. Raises OSError if it is of no use any more."""
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         sock.setblocking(False)
         self._decoder = decoder
-        self._sock, self._tls = self._wrapped(sock, context, server)
+        self._sock = sock
+        self._tls = self._wrapped(context)
+        if server:
+            self._tls.set_accept_state()
+        else:
+            self._tls.set_connect_state()
         self._ready = select.poll()
         self._ready.register(self._sock, 0)
 
-    def _wrapped(
-        self, sock: socket.socket, context: ssl.SSLContext, server: bool
-    ) -> tuple[socket.socket, ssl.SSLSocket | ssl.SSLObject]:
-        tls = context.wrap_socket(sock, server_side=server, do_handshake_on_connect=False)
-        return tls, tls
+    def _wrapped(self, context: SSL.Context) -> SSL.Connection:
+        return SSL.Connection(context, self._sock)
 
     def greet(self, wait_s: float) -> Self:
         """The handshake. Raises Broken."""
         self._do(self._tls.do_handshake, time.monotonic() + wait_s)
         return self
 
-    def certificate(self) -> bytes | None:
+    def certificate(self) -> Certificate | None:
         """Of the other side, as it was proven."""
-        return self._tls.getpeercert(binary_form=True)
+        return self._tls.get_peer_certificate(as_cryptography=True)
 
     # -- frames -----------------------------------------------------------------------------------------------------
 
@@ -83,24 +90,39 @@ class Channel:
 
     def send(self, view: memoryview, wait_s: float) -> None:
         """All of it. Raises Broken if it is not taken in time."""
-        self._do(lambda: self._tls.write(view), time.monotonic() + wait_s)
+        self._do(lambda: self._tls.send(view), time.monotonic() + wait_s)
+
+    @contextmanager
+    def corked(self) -> Iterator[None]:
+        """Much is sent: the system puts records together as it likes, where it can."""
+        self._cork(1)
+        yield
+        self._cork(0)
+
+    def _cork(self, on: int) -> None:
+        if hasattr(socket, "TCP_CORK"):
+            with suppress(OSError):
+                self._sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_CORK, on)
 
     def fill(self, view: memoryview, wait_s: float) -> None:
         """As many bytes as fit, within that time."""
         self._fill(view, time.monotonic() + wait_s)
 
     def _fill(self, view: memoryview, end_s: float) -> None:
-        read, at, size = self._tls.read, 0, len(view)
+        at, size = 0, len(view)
 
         def rest() -> None:
             nonlocal at
             while at < size:
-                count = int(read(size - at, view[at:]))
-                if not count:
-                    raise Broken("it closed the connection")
-                at += count
+                at += read(at)
 
-        self._do(rest, end_s)
+        with self._reader(view) as read:
+            self._do(rest, end_s)
+
+    @contextmanager
+    def _reader(self, view: memoryview) -> Iterator[Callable[[int], int]]:
+        """What puts that which comes into the view, from some place on, and says how much it was."""
+        yield lambda at: int(self._tls.recv_into(view[at : at + RECORD_BYTES]))
 
     # -- the socket -------------------------------------------------------------------------------------------------
 
@@ -113,15 +135,15 @@ class Channel:
                 action()
                 self._flush(end_s)
                 return
-            except ssl.SSLWantReadError:
+            except SSL.WantReadError:
                 self._flush(end_s)
                 self._more(end_s)
-            except ssl.SSLWantWriteError:
+            except SSL.WantWriteError:
                 self._wait(select.POLLOUT, end_s, NOT_TAKEN)
-            except ssl.SSLError as error:
+            except (SSL.ZeroReturnError, SSL.SysCallError, SSL.Error) as error:
                 with suppress(Broken):
                     self._flush(end_s)  # the alert, which is how one says no before one can say anything else
-                raise Broken(f"TLS: {error.reason or error}") from None
+                raise Broken(_reason(error)) from None
             except OSError as error:
                 raise Broken(error.strerror or str(error)) from None
 
@@ -138,15 +160,36 @@ class Channel:
             raise Broken(otherwise)
 
     def quiet(self) -> bool:
-        """Whether one that was kept is still of use: one that was closed has something to read."""
-        self._ready.modify(self._sock, select.POLLIN)
-        return not self._tls.pending() and not self._ready.poll(0)
+        """Whether one that was kept is still of use: one that was closed has something to read. What TLS says for
+        itself does not count."""
+        try:
+            self._tls.recv(1, socket.MSG_PEEK)
+        except SSL.WantReadError:
+            return not self._pulled()
+        except (SSL.Error, OSError):
+            pass
+        return False
+
+    def _pulled(self) -> bool:
+        """Whether there is more to look at than TLS has seen: here it sees for itself."""
+        return False
 
     def cut(self) -> None:
         """From any thread: whoever waits for it is told at once. TLS is left as it is, or one would send past it."""
         with suppress(OSError):
-            socket.socket.shutdown(self._sock, socket.SHUT_RDWR)
+            self._sock.shutdown(socket.SHUT_RDWR)
 
     def close(self) -> None:
         self.cut()
         self._sock.close()
+
+
+def _reason(error: Exception) -> str:
+    match error:
+        case SSL.ZeroReturnError():
+            return CLOSED
+        case SSL.SysCallError(args=(int(number), *_)):
+            return os.strerror(number) if number > 0 else CLOSED
+        case SSL.Error(args=([(_, _, reason), *_], *_)):
+            return f"TLS: {reason}"
+    return f"TLS: {error}"

@@ -200,7 +200,7 @@ class Giving:
             channel.say(Have(max(0, end - at), blob.size_bytes), self._limits.take_s)
             if at >= end:
                 return
-            with self._giving:
+            with self._giving, channel.corked():
                 room = memoryview(bytearray(min(PIECE_BYTES, end - at)))
                 while at < end:
                     piece = blob.piece(at, room[: min(len(room), end - at)])
