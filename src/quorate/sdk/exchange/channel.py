@@ -109,20 +109,20 @@ class Channel:
         self._fill(view, time.monotonic() + wait_s)
 
     def _fill(self, view: memoryview, end_s: float) -> None:
+        with self._filling(view) as rest:
+            self._do(rest, end_s)
+
+    @contextmanager
+    def _filling(self, view: memoryview) -> Iterator[Callable[[], None]]:
+        """What reads until the view is full, and goes on where it stopped when it is called again."""
         at, size = 0, len(view)
 
         def rest() -> None:
             nonlocal at
             while at < size:
-                at += read(at)
+                at += self._tls.recv_into(view[at : at + RECORD_BYTES])
 
-        with self._reader(view) as read:
-            self._do(rest, end_s)
-
-    @contextmanager
-    def _reader(self, view: memoryview) -> Iterator[Callable[[int], int]]:
-        """What puts that which comes into the view, from some place on, and says how much it was."""
-        yield lambda at: int(self._tls.recv_into(view[at : at + RECORD_BYTES]))
+        yield rest
 
     # -- the socket -------------------------------------------------------------------------------------------------
 

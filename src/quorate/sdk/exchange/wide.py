@@ -2,7 +2,7 @@
 
 A record holds 16 KB at most, and TLS asks a socket for each of them twice. So here it reads from memory instead, which
 is filled in wide strides. pyOpenSSL copies what TLS is given to read, and copies again what it has read, which together
-takes more of the processor than the encryption does. ``_feed`` and ``_reader`` therefore call the functions of OpenSSL
+takes more of the processor than the encryption does. ``_feed`` and ``_filling`` therefore call the functions of OpenSSL
 that lie below it, in ``cryptography``. Nobody promises that those stay, so next year's pyOpenSSL is not allowed
 before the tests have seen it.
 """
@@ -72,20 +72,22 @@ class WideChannel(Channel):
         tls._into_ssl = None
 
     @contextmanager
-    def _reader(self, view: memoryview) -> Iterator[Callable[[int], int]]:
+    def _filling(self, view: memoryview) -> Iterator[Callable[[], None]]:
         tls: Any = self._tls
-        ssl, size, read = tls._ssl, len(view), _lib.SSL_read
+        ssl, at, size, read = tls._ssl, 0, len(view), _lib.SSL_read
         with _ffi.from_buffer(
             view
         ) as into:  # let go at once: some Pythons die of a view that is held when they tidy up
 
-            def at_once(at: int) -> int:
-                count: int = read(ssl, into + at, size - at)
-                if count <= 0:
-                    tls._raise_ssl_error(ssl, count)
-                return count
+            def rest() -> None:
+                nonlocal at
+                while at < size:
+                    count: int = read(ssl, into + at, size - at)
+                    if count <= 0:
+                        tls._raise_ssl_error(ssl, count)
+                    at += count
 
-            yield at_once
+            yield rest
 
     def _flush(self, end_s: float) -> None:
         while True:
