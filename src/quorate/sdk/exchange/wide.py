@@ -31,7 +31,7 @@ _ffi: Any = Binding().ffi
 class WideChannel(Channel):
     def _wrapped(self, context: SSL.Context) -> SSL.Connection:
         self._room_bytes = NARROW_BYTES
-        self._room = bytearray(NARROW_BYTES)
+        self._room = bytearray(NARROW_BYTES)  # and no view of it: see ``_filling``
         self._address = _ffi.from_buffer(self._room)
         return SSL.Connection(context, None)
 
