@@ -75,9 +75,8 @@ class WideChannel(Channel):
     def _filling(self, view: memoryview) -> Iterator[Callable[[], None]]:
         tls: Any = self._tls
         ssl, at, size, read = tls._ssl, 0, len(view), _lib.SSL_read
-        with _ffi.from_buffer(
-            view
-        ) as into:  # let go at once: some Pythons die of a view that is held when they tidy up
+        # Let go at once: some Pythons end the process when they tidy up a view that somebody else still holds.
+        with _ffi.from_buffer(view) as into:
 
             def rest() -> None:
                 nonlocal at
