@@ -178,7 +178,7 @@ async def create(service: Service, identity: Identity, run: str, arguments: dict
 async def _check_samples(service: Service, created: RunCreated) -> None:
     """Raises ConfigError if the members of such a run would ask in vain for samples."""
     if created.kind == "witnessed":
-        Run.create(service.server.kinds, created)  # whatever else is wrong is said first, all of it
+        Run.create(service.server.kinds, created, new=True)  # whatever else is wrong is said first, all of it
         await service.samples.check(msgspec.convert(created.config, WitnessedConfig))
 
 
