@@ -159,9 +159,11 @@ def test_a_missing_global_model_is_not_the_fault_of_whoever_sends_an_update(
     """The update waits until somebody brings the model, and counts then."""
     content = tmp_path / "first.safetensors"
     digest = save(content, model(5.0))
+    with_store(folder).put_file(KEYS.blob(digest), content, digest)
     coordinator.create(RUN, "federated", clients=1, rounds=1, initial=digest)
     party = parties.join("p1", initial=False)
     standing = party.assigned(0)
+    with_store(folder).delete(KEYS.blob(digest))
     party.offer(standing, put(folder, model(6.0), tmp_path))
     until(lambda: workshop_of(coordinator).waits(), "it is tried again later")
     assert party.standing()["offered"]

@@ -71,8 +71,8 @@ class Config(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     hyper_steps: Annotated[tuple[HyperStep, ...], Meta(max_length=256)] = ()
     """Changes of them on the way."""
     initial: Annotated[str, Meta(pattern="^([0-9a-f]{64})?$")] = ""
-    """Digest of the weights to begin with, which must be in the object store. Empty: from the first participant that
-    can give some."""
+    """Digest of the weights to begin with, which must be in the object store, or the run begins paused. Empty: from the
+    first participant that can give some."""
     evaluation: Annotated[
         str, Meta(pattern=r"^([A-Za-z_][A-Za-z0-9_.]*:[A-Za-z_][A-Za-z0-9_.]*)?$", max_length=256)
     ] = ""
