@@ -114,6 +114,8 @@ def test_what_is_wrong_with_a_task_is_said(tmp_path: Path) -> None:
         "rnds = 3": "there is no such setting; there are: run, initial, label, task",
         "[task]\nclients = 0": "clients = 0",
         "[task]\naggregation = { rule = 'krum', byzantine = 3 }\nclients = 5": "2 * 3 + 3",
+        "[task]\naggregation = { rule = 'krum' }\nclients = 20": "a round may close with 10000",
+        "[task]\naggregation = { rule = 'fedprox', mu = 2 }\nhyper = { mu = 5 }": "aggregation.mu = 2 is what counts",
         "initial = 'missing.safetensors'\n[task]\nclients = 1": "cannot be read",
     }
     for text, why in wrong.items():

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from tests.core.federated.study import Study
 from tests.core.scribe import created
 
 from quorate.core.errors import ConfigErrors
@@ -116,6 +117,11 @@ def test_a_round_that_stays_small_enough_is_taken(aggregation: dict[str, Any], c
 def test_what_is_refused_since_0_1_0_is_still_folded(config: dict[str, Any]) -> None:
     assert problems(config)
     assert Run.create(KINDS, created("federated", config)).machine
+
+
+def test_a_host_creates_no_such_run() -> None:
+    with pytest.raises(ConfigErrors, match="a round may close with 10000"):
+        Study(clients=20, aggregation={"rule": "krum"})
 
 
 def test_everything_that_is_wrong_is_said_at_once() -> None:
