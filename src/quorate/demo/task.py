@@ -44,8 +44,12 @@ def run_task(settings: Settings, config: dict[str, Any], progress: Progress, pat
 
 
 def task_config(settings: Settings, config: dict[str, Any]) -> dict[str, Any]:
-    known: dict[str, Any] = {"clients": settings.parts, "max_participants": settings.parts, "seed": settings.seed}
-    return known | {"evaluation": EVALUATIONS[settings.samples]} | config
+    """Nobody else will come, which is worth knowing where each is compared with each."""
+    known: dict[str, Any] = {
+        "clients": settings.parts, "max_participants": max(settings.parts, int(config.get("clients", 0))),
+        "seed": settings.seed, "evaluation": EVALUATIONS[settings.samples],
+    }  # fmt: skip
+    return known | config
 
 
 def _wish(url: str, folder: Path, settings: Settings) -> Wish:
