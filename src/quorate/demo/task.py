@@ -45,9 +45,10 @@ def run_task(settings: Settings, config: dict[str, Any], progress: Progress, pat
 
 def task_config(settings: Settings, config: dict[str, Any]) -> dict[str, Any]:
     """Nobody else will come, which is worth knowing where each is compared with each."""
+    clients = config.get("clients")
     known: dict[str, Any] = {
-        "clients": settings.parts, "max_participants": max(settings.parts, int(config.get("clients", 0))),
-        "seed": settings.seed, "evaluation": EVALUATIONS[settings.samples],
+        "clients": settings.parts, "seed": settings.seed, "evaluation": EVALUATIONS[settings.samples],
+        "max_participants": max(settings.parts, clients) if isinstance(clients, int) else settings.parts,
     }  # fmt: skip
     return known | config
 
