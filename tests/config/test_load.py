@@ -247,6 +247,10 @@ def test_any_value_of_any_setting_is_taken_or_named(field: str, value: Any) -> N
         ({"limits.max_connections": 10}, "limits.max_connections_per_identity"),
         ({"host.beat_s": 2.0}, "host.takeover_s"),
         ({"runs.cluster.barrier_min": 9, "runs.cluster.max_workers": 8}, "runs.cluster.barrier_min"),
+        (
+            {"runs.federated.clients": 9, "runs.federated.aggregation": {"rule": "krum"}},
+            "runs.federated.aggregation.rule",
+        ),
     ],
 )
 def test_values_that_do_not_go_together_are_named(overrides: dict[str, Any], field: str) -> None:

@@ -9,9 +9,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.core.scribe import created
 from typer.testing import CliRunner
 
 from quorate.cli import app, federated
+from quorate.core.kinds import KINDS
+from quorate.core.run import Run
 from quorate.demo import anchors
 from quorate.demo.anchors import (
     ALL,
@@ -32,7 +35,7 @@ from quorate.demo.anchors import (
     rounds_to,
 )
 from quorate.demo.beside import Beside
-from quorate.demo.task import TaskStopped
+from quorate.demo.task import TaskStopped, task_config
 from quorate.learn.experiment import Settings
 from quorate.plots import Plot, Series
 from quorate.report import Report
@@ -53,6 +56,18 @@ def good() -> dict[str, Curve]:
         MEDIAN.name: curve(9, 0.865), TRIMMED.name: curve(9, 0.868), KRUM.name: curve(9, 0.852),
         CLEAN.name: curve(6, 0.88),
     }  # fmt: skip
+
+
+@pytest.mark.parametrize("experiment", ALL, ids=lambda one: one.name)
+def test_every_experiment_may_be_created(experiment: Experiment) -> None:
+    config = task_config(experiment.settings(), experiment.config(experiment.rounds))
+    Run.create(KINDS, created("federated", config), new=True)
+
+
+@pytest.mark.parametrize("rule", ["krum", "multi_krum", "bulyan"])
+def test_a_task_in_which_all_take_part_is_small_enough_to_be_compared(rule: str) -> None:
+    config = task_config(Settings("digits", parts=1000), {"per_round": 0, "aggregation": {"rule": rule}})
+    Run.create(KINDS, created("federated", config), new=True)
 
 
 def missed(**changes: Curve) -> set[str]:

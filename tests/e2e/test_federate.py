@@ -114,6 +114,8 @@ def test_what_is_wrong_with_a_task_is_said(tmp_path: Path) -> None:
         "rnds = 3": "there is no such setting; there are: run, initial, label, task",
         "[task]\nclients = 0": "clients = 0",
         "[task]\naggregation = { rule = 'krum', byzantine = 3 }\nclients = 5": "2 * 3 + 3",
+        "[task]\naggregation = { rule = 'krum' }\nclients = 20": "a round may close with 10000",
+        "[task]\naggregation = { rule = 'fedprox', mu = 2 }\nhyper = { mu = 5 }": "aggregation.mu = 2 is what counts",
         "initial = 'missing.safetensors'\n[task]\nclients = 1": "cannot be read",
     }
     for text, why in wrong.items():
@@ -154,12 +156,16 @@ def test_the_history_as_a_table_and_as_pictures(tmp_path: Path) -> None:
     with federating(folder, file, "--clients", 6, "--rounds", 500) as started, crowds(wards(started.url, folder), 1):
         until(lambda: rounds(started.url), "a round")
         table = quorate("federated", "history", "hospital", started.url, "--plot", tmp_path / "curves.html")
+        named = quorate("federated", "history", "hospital", started.url, "--drawn")
         picture = quorate("federated", "history", "hospital", started.url, "--plot", tmp_path / "curves.svg")
         nowhere = quorate("federated", "history", "hospital", started.url, "--plot", "/nowhere/curves.svg")
         stopped = quorate("run", "stop", "hospital", started.url, "--reason", "enough")
         assert stopped.returncode == 0, stopped.stderr
         code, last = started.ended()
     assert "accuracy" in table.stdout
+    everybody = ", ".join(f"ward-{part}" for part in range(6))
+    assert f"round    0  6 drawn: {everybody}" in named.stdout
+    assert "drawn" not in table.stdout
     assert table.returncode == picture.returncode == 0
     assert "<svg" in (tmp_path / "curves.html").read_text()
     assert (tmp_path / "curves.svg").read_text().startswith("<svg")

@@ -19,6 +19,7 @@ from tests.e2e.command import until
 from tests.rounds.party import KEYS, Parties, ended, model, play_round, put, put_bytes, with_store
 
 from quorate.coordinator import Coordinator
+from quorate.core.errors import Refused
 from quorate.hosts.workshop import Workshop
 from quorate.learn import Rule, Slice, load, save
 from quorate.learn.dtypes import Numbers
@@ -159,9 +160,11 @@ def test_a_missing_global_model_is_not_the_fault_of_whoever_sends_an_update(
     """The update waits until somebody brings the model, and counts then."""
     content = tmp_path / "first.safetensors"
     digest = save(content, model(5.0))
+    with_store(folder).put_file(KEYS.blob(digest), content, digest)
     coordinator.create(RUN, "federated", clients=1, rounds=1, initial=digest)
     party = parties.join("p1", initial=False)
     standing = party.assigned(0)
+    with_store(folder).delete(KEYS.blob(digest))
     party.offer(standing, put(folder, model(6.0), tmp_path))
     until(lambda: workshop_of(coordinator).waits(), "it is tried again later")
     assert party.standing()["offered"]
@@ -369,3 +372,10 @@ def test_a_server_without_federated_runs_starts_no_process_and_makes_no_folder(
     assert workshop_of(coordinator).ours.pid == 0
     assert not (folder / "objects").exists()
     assert not (folder / "workshop").exists()
+
+
+def test_a_run_that_is_refused_leaves_nothing_behind(coordinator: Coordinator) -> None:
+    with pytest.raises(Refused, match="a round may close with 10000"):
+        coordinator.create(RUN, "federated", clients=20, aggregation={"rule": "krum"})
+    assert coordinator.ask("runs") == []
+    coordinator.create(RUN, "federated", clients=20, aggregation={"rule": "krum"}, max_participants=1000)

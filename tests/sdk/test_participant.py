@@ -253,6 +253,7 @@ def test_correction_7_a_model_that_is_a_pickle_is_not_opened(stage: Stage, tmp_p
     stage.create(initial=digest)
     with closing(open_objects(stage.store)) as objects:
         objects.put_file(f"{stage.ask('weights')['prefix']}/blobs/{digest}", poison, digest)
+    stage.ask("resume")
     with pytest.raises(quorate.WeightsFailed, match="a pickle, which can run any code"):
         stage.take_part()
 
@@ -279,6 +280,7 @@ def test_a_model_that_is_not_what_its_digest_says_is_not_trained_from(stage: Sta
     stage.create(initial=digest)
     stage.blobs.mkdir(parents=True)
     save(stage.blobs / digest, {"a": np.ones((2, 3), np.float32), "n": np.zeros((), np.int64)})
+    stage.ask("resume")
     with pytest.raises(quorate.WeightsFailed, match="not what its digest says"):
         stage.take_part()
 
@@ -288,6 +290,7 @@ def test_bf16_comes_as_float32_and_goes_back_as_bf16(stage: Stage, tmp_path: Pat
     stage.create(initial=digest, rounds=1)
     stage.blobs.mkdir(parents=True)
     save(stage.blobs / digest, {"a": np.ones(4, np.float32)}, codes={"a": "BF16"})
+    stage.ask("resume")
     seen: list[Any] = []
 
     def train(weights: Weights, task: quorate.Task) -> tuple[Weights, int, None]:

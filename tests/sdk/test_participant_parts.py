@@ -334,6 +334,25 @@ def test_one_who_is_told_to_come_later_asks_ever_more_seldom() -> None:
     assert [note.what for note in session.notes] == ["refused"] * 6
 
 
+@pytest.mark.parametrize(
+    ("fix", "wait_s"),
+    [("try again in 2.5 s, or raise max_participants", 2.5), ("try again in 0.3 s", 0.3), ("try again in 7200 s", 600)],
+)
+def test_one_who_is_told_when_to_come_asks_then(fix: str, wait_s: float) -> None:
+    desk = Desk()
+    session = desk.bridge.session
+    desk.hears(Welcome("p1", 0, 1, 1))
+    session.take()
+    asked, now_us = [0], 0
+    while len(asked) < 4:
+        session.receive(Answered(Cause("p1", 0, 0), Refusal("come_later", "full", fix)), now_us)
+        while not session.take():
+            now_us += S // 10
+            session.tick(now_us)
+        asked.append(now_us)
+    assert [(after - before) / S for before, after in pairwise(asked)] == [wait_s] * 3
+
+
 # -- where weights are ---------------------------------------------------------------------------------------------
 
 

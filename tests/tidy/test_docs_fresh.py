@@ -14,6 +14,8 @@ import pytest
 from tests.core import tally
 
 from quorate.core.errors import CATALOG, ConfigError
+from quorate.core.federated.state import OVER, Phase
+from quorate.core.federated.table import RUN
 from quorate.core.kinds import KINDS
 from quorate.core.machine import Kind, Refuse, Table, To
 from quorate.docs import pages, stale, write
@@ -175,3 +177,13 @@ def test_short_things_stand_together() -> None:
 
 def test_an_enum_is_found_by_its_name() -> None:
     assert excerpt(SOURCE, ["Colour"], "here") == 'class Colour(Enum):\n    RED = "red"\n'
+
+
+def test_the_picture_of_a_federated_run_has_every_arrow_of_its_table() -> None:
+    """It was drawn by hand, with words of its own."""
+    drawn = (ROOT / "docs" / "federated.md").read_text(encoding="utf-8").partition("```mermaid")[2].partition("```")[0]
+    arrows = set(re.findall(r"^ +(\w+) --> (\w+)", drawn, re.MULTILINE))
+    moves = {(source.value, target.value) for source, _, _, target in edges(RUN) if source is not target}
+    stops = {(source, target) for source, target in moves if target == Phase.STOPPED.value}
+    assert {source for source, _ in stops} == {phase.value for phase in Phase} - {phase.value for phase in OVER}
+    assert arrows == (moves - stops) | {("any", Phase.STOPPED.value)}

@@ -10,7 +10,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
 
 from quorate.cli.asking import URL, Ca, Json, RunName, Timeout, Token, Url, asking, plain, print_object
-from quorate.cli.rounds import curves, rounds_table, write_plots
+from quorate.cli.rounds import curves, drawn_line, rounds_table, write_plots
 from quorate.cli.run import parse_settings
 from quorate.core.errors import ConfigError
 from quorate.demo.anchors import HONEST_ROUNDS, run_anchors
@@ -36,6 +36,7 @@ def history(
     run: RunName,
     url: Url = URL,
     plot: PlotFile = None,
+    drawn: Annotated[bool, typer.Option("--drawn", help="Name everybody who was drawn, round by round.")] = False,
     token: Token = "",
     ca: Ca = None,
     timeout: Timeout = TIMEOUT_S,
@@ -47,6 +48,8 @@ def history(
 
         quorate federated history hospital
 
+        quorate federated history hospital --drawn
+
         quorate federated history hospital --plot hospital.html
     """
     with asking("federated history", url, token, ca, timeout, json) as talk:
@@ -54,14 +57,16 @@ def history(
         plots = curves(rows, plain(run))
         if plot is not None:
             write_plots(plot, f"{plain(run)}: {len(rows)} rounds", plots, [])
-        talk.answer({"run": run, "rounds": rows}, lambda console: _show(console, rows, plots, plot))
+        talk.answer({"run": run, "rounds": rows}, lambda console: _show(console, rows, plots, plot, drawn))
 
 
-def _show(console: Console, rows: list[dict[str, Any]], plots: list[Plot], written: Path | None) -> None:
+def _show(console: Console, rows: list[dict[str, Any]], plots: list[Plot], written: Path | None, drawn: bool) -> None:
     if not rows:
         console.print("no round is over yet")
         return
     console.print(rounds_table(rows))
+    for row in rows if drawn else []:
+        console.print(drawn_line(row))
     for plot in plots[:1]:
         console.print(Drawing(plot))
     if written is not None:

@@ -21,6 +21,16 @@ def figures(row: dict[str, Any]) -> dict[str, float]:
     return dict(row["evaluation"]) | sent
 
 
+def drawn(row: dict[str, Any]) -> list[str]:
+    """Everybody who had a place in the round: it counts, or it is said why not."""
+    return sorted({*row["admitted"], *(dropped["participant"] for dropped in row["dropped"])})
+
+
+def drawn_line(row: dict[str, Any]) -> Text:
+    names = [plain(name) for name in drawn(row)]
+    return Text(f"round {row['round']:>4}  {len(names)} drawn: {', '.join(names)}")
+
+
 def round_line(row: dict[str, Any]) -> Text:
     line = Text(f"round {row['round']:>4}  ")
     line.append(f"{row['updates']} updates, {row['samples']:,} samples  ")

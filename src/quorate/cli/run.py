@@ -89,6 +89,8 @@ def create(
         shown = talk.ask("create", state.run, kind=state.kind, config=state.config, label=state.label)
         address = plain(shown.get("address") or url)
         said = f"run {plain(state.run)} is there; {how_to_join(state.kind, address, plain(state.run))}"
+        if shown.get("phase") == "Paused":
+            said += f"; it is paused: {plain(shown['reason'])}"
         talk.answer(shown, lambda console: _say(console, said))
 
 

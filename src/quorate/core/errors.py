@@ -36,6 +36,7 @@ A code in the catalog is never renamed and never reused for another meaning.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import Any
 
@@ -51,6 +52,19 @@ class Refusal(msgspec.Struct, frozen=True, array_like=True, tag="refused"):
 
     def __str__(self) -> str:
         return f"{self.code}: {self.why}; {self.fix}"
+
+    def retry_s(self) -> float | None:
+        """When to ask again, where the way out begins with that. A field of its own would be in every journal."""
+        found = _AGAIN.match(self.fix)
+        return None if found is None else float(found[1])
+
+
+def again(retry_s: float, more: str) -> str:
+    """The way out that ``Refusal.retry_s`` reads: its words are part of the protocol."""
+    return f"try again in {retry_s:.15g} s{more}"
+
+
+_AGAIN = re.compile(r"try again in ([0-9]{1,9}(?:\.[0-9]{1,15})?) s\b")
 
 
 class Code(msgspec.Struct, frozen=True):

@@ -265,7 +265,7 @@ class Host:
             raise Bug(f"run {self.run_name!r} exists: create is for a journal without entries")
         if report.created.run != self.run_name:
             raise ConfigError("run", report.created.run, f"this host holds the journal of {self.run_name!r}")
-        run = Run.create(self.kinds, report.created)
+        run = Run.create(self.kinds, report.created, new=True)
         self.run = run
         self.phase = Phase.TAKING
         self._anchor_us = (0, self._now_us)

@@ -323,6 +323,13 @@ class Kind(msgspec.Struct, frozen=True):
     collector: Callable[[Any, int], Collector]
     """(machine, now_us) -> a collector that starts everyone afresh."""
     tables: tuple[Table, ...]
+    check_new: Callable[[Any], None] | None = None
+    """As ``check_config``, of runs that are created now. It may have become stricter since a release: a run that was
+    created before is folded all the same."""
 
     def __post_init__(self) -> None:
         ready(self.config, self.events, self.signals)
+
+    def check(self, config: Any, *, new: bool) -> None:
+        """Raises ConfigError."""
+        (self.check_new if new and self.check_new is not None else self.check_config)(config)

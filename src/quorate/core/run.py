@@ -138,8 +138,9 @@ class Run:
         self._verify = kinds.verify
 
     @classmethod
-    def create(cls, kinds: Kinds, created: RunCreated) -> Run:
-        """An empty run. Raises ConfigError for a configuration the kind cannot use, UnknownRules for unknown rules."""
+    def create(cls, kinds: Kinds, created: RunCreated, *, new: bool = False) -> Run:
+        """An empty run; ``new`` if it is not in a journal yet. Raises ConfigError for a configuration the kind cannot
+        use, UnknownRules for unknown rules."""
         kind = kinds.get(created.kind, created.rules)
         readable(created, "run")
         try:
@@ -147,7 +148,7 @@ class Run:
         except msgspec.ValidationError as error:
             wrong = list(wrong_settings(created.config, kind.config))
             raise ConfigErrors(wrong or [ConfigError("config", created.config, str(error))]) from None
-        kind.check_config(config)
+        kind.check(config, new=new)
         head = Head(created.run, created.kind, created.rules, created.config, created.seeding, created.label)
         head.request = created.request
         return cls(kind, kinds, head, Roster(MAX_KNOWN_MEMBERS), {}, kind.create(config))

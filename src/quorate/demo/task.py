@@ -33,15 +33,24 @@ class TaskStopped(QuorateError):
 
 def run_task(settings: Settings, config: dict[str, Any], progress: Progress, patience_s: float) -> list[dict[str, Any]]:
     """The history: one row per round. Raises TaskStopped if it pauses, or takes too long."""
-    config = {"clients": settings.parts, "evaluation": EVALUATIONS[settings.samples], "seed": settings.seed} | config
     with (
         tempfile.TemporaryDirectory(prefix="quorate-task-") as name,
         coordinating(Path(name)) as coordinator,
         Asker(coordinator.url) as asker,
         crowds(_wish(coordinator.url, Path(name), settings), PROCESSES),
     ):
-        asker.ask("create", RUN, kind="federated", config=config)
+        asker.ask("create", RUN, kind="federated", config=task_config(settings, config))
         return _watch(asker, progress, time.monotonic() + patience_s)
+
+
+def task_config(settings: Settings, config: dict[str, Any]) -> dict[str, Any]:
+    """Nobody else will come, which is worth knowing where each is compared with each."""
+    clients = config.get("clients")
+    known: dict[str, Any] = {
+        "clients": settings.parts, "seed": settings.seed, "evaluation": EVALUATIONS[settings.samples],
+        "max_participants": max(settings.parts, clients) if isinstance(clients, int) else settings.parts,
+    }  # fmt: skip
+    return known | config
 
 
 def _wish(url: str, folder: Path, settings: Settings) -> Wish:

@@ -129,7 +129,7 @@ class FederatedCalls(Standins[ParticipantStandin]):
         except Refused as error:
             if error.code != "come_later":
                 raise
-            return Later(config.heartbeat_timeout_s, error.refusal.why)
+            return Later(error.refusal.retry_s() or config.heartbeat_timeout_s, error.refusal.why)
         result = accepted.result or {}
         token = standin.token if self._service.tokens else ""
         return Entered(

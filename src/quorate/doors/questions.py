@@ -17,7 +17,8 @@ from msgspec import Meta, Raw
 
 from quorate.core.cluster.events import Command, RunRolledBack, WorkerOrdered
 from quorate.core.codec import builtins, digest, encode, malformed
-from quorate.core.errors import Refusal, Refused
+from quorate.core.errors import ObjectsError, Refusal, Refused
+from quorate.core.federated.events import RunPaused
 from quorate.core.journal import RunCreated, decode_entry
 from quorate.core.machine import Event
 from quorate.core.members import OPERATOR_MARK, Accepted, Cause
@@ -27,6 +28,7 @@ from quorate.core.witnessed.config import Config as WitnessedConfig
 from quorate.doors import orders
 from quorate.doors.roles import Action
 from quorate.doors.tokens import Identity
+from quorate.hosts.keys import Keys, prefix_of
 from quorate.hosts.server import ServedRun, Server, now_us
 from quorate.version import __version__
 
@@ -37,6 +39,7 @@ MAX_PAGE: Final = 1000
 MAX_PAGE_BYTES: Final = 256 * 1024
 """Of entries as the journal has them, in one answer: spelled out they are a few times as long."""
 HIDDEN: Final = ("nonce", "proof")
+MAX_REASON: Final = 256
 _MASK: Final = 2**53 - 1
 
 T = TypeVar("T")
@@ -172,14 +175,32 @@ async def create(service: Service, identity: Identity, run: str, arguments: dict
     if before is None or not _same_wish(before, created):
         await _check_samples(service, created)
         await service.server.create(created)
+        await _look_for_weights(service, identity, run)
     return await show(service, identity, run, {})
 
 
 async def _check_samples(service: Service, created: RunCreated) -> None:
     """Raises ConfigError if the members of such a run would ask in vain for samples."""
     if created.kind == "witnessed":
-        Run.create(service.server.kinds, created)  # whatever else is wrong is said first, all of it
+        Run.create(service.server.kinds, created, new=True)  # whatever else is wrong is said first, all of it
         await service.samples.check(msgspec.convert(created.config, WitnessedConfig))
+
+
+async def _look_for_weights(service: Service, identity: Identity, run: str) -> None:
+    """Weights to begin with that are not there may still be brought, through a door that needs the run. Until then it
+    is paused and says so: participants would ask for them in vain until ``time_max_s``."""
+    settled = service.server.runs[run].host.run
+    initial = "" if settled is None or settled.kind.name != "federated" else settled.head.config.get("initial", "")
+    if not initial or service.shelf is None:
+        return
+    key = Keys(prefix_of(run)).blob(initial)
+    try:
+        there = await service.shelf.do(lambda objects: objects.head(key) is not None)
+        why = "" if there else f"the weights to begin with are not in the object store: bring {key}, and resume the run"
+    except ObjectsError as error:
+        why = f"the weights to begin with cannot be looked up: {error}"
+    if why:
+        await command(service, identity, run, RunPaused(why[:MAX_REASON]), "")
 
 
 def _same_wish(before: ServedRun, created: RunCreated) -> bool:

@@ -395,7 +395,7 @@ class Server:
             raise Refused(Refusal("run_exists", f"run {created.run} was created before", "choose another name"))
         if not self.serving:
             raise Refused(Refusal("not_serving", "this host does not serve", "ask the one that does"))
-        Run.create(self.kinds, created)
+        Run.create(self.kinds, created, new=True)
         run = await self._open(created.run)
         run.report(shell.Create(created))
         while run.host.phase is Phase.TAKING:

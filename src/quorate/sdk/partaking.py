@@ -20,7 +20,7 @@ from typing import Any, ClassVar
 
 import msgspec
 
-from quorate.core.codec import ready
+from quorate.core.codec import ready, us
 from quorate.core.errors import Refusal
 from quorate.core.federated.events import Beat, BeatSeen, ParticipantJoined, ParticipantLeft, UpdateOffered
 from quorate.core.federated.state import ParticipantState
@@ -35,6 +35,8 @@ __all__ = ["Known", "Note", "Offer", "Partaking", "Stage", "Work"]
 LOOK_AGAIN = 5
 """Times the pause between two tries: so often one who waits for a verdict asks how it stands."""
 MOST_SELDOM = 16
+LONGEST_S = 600.0
+"""Nobody is sent away for longer, whatever a host says."""
 """The same: so long at most one who was told to come later waits before it asks again."""
 MAX_REASON = 256
 """Of a goodbye."""
@@ -213,13 +215,15 @@ class Partaking(Membership):
         super()._end(self._unfit if self._unfit is not None and why.code == "member_gone" else why)
 
     def _join_answered(self, cause: Cause, answer: Accepted | Refusal, now_us: int) -> None:
-        """Where there is no room, ask ever more seldom."""
+        """Where there is no room, ask again when the host says; if it does not say, ever more seldom."""
         super()._join_answered(cause, answer, now_us)
         if isinstance(answer, Accepted):
             self._put_off = 0
         elif answer.code == "come_later" and self._join is not None:
             self._put_off = min(MOST_SELDOM, 2 * self._put_off or 1)
-            self._join.sent_us = now_us + (self._put_off - 1) * self._retry_us
+            advised_s = answer.retry_s()
+            wait_us = self._put_off * self._retry_us if advised_s is None else us(min(advised_s, LONGEST_S))
+            self._join.sent_us = now_us + wait_us - self._retry_us
 
     # -- the rounds -------------------------------------------------------------------------------------------------
 

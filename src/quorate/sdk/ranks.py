@@ -105,7 +105,7 @@ class Ranks:
         }  # fmt: skip
         self._named = {name: value for name, value in named.items() if value is not None}
         created = RunCreated(run, "ranks", PEERLESS.newest("ranks").rules, self._named, seeding="chain")
-        machine: Any = Run.create(PEERLESS, created).machine
+        machine: Any = Run.create(PEERLESS, created, new=True).machine
         self._given_times = times
         self.times: Times = derive(machine.crew.config.t_dead_s, **times)
         check_rank(rank, machine.crew.config)

@@ -5,22 +5,23 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from tests.core.federated.study import Study
 from tests.core.scribe import created
 
 from quorate.core.errors import ConfigErrors
-from quorate.core.federated.config import Config, check_config
+from quorate.core.federated.config import Config, check_new
 from quorate.core.kinds import KINDS
 from quorate.core.run import Run
 
 
 def problems(config: dict[str, Any]) -> str:
     with pytest.raises(ConfigErrors) as raised:
-        Run.create(KINDS, created("federated", config))
+        Run.create(KINDS, created("federated", config), new=True)
     return str(raised.value)
 
 
 def test_the_defaults_are_sound() -> None:
-    check_config(Config())
+    check_new(Config())
     assert (Config().heartbeat_interval_s, Config().heartbeat_timeout_s) == (5.0, 15.0)
 
 
@@ -57,6 +58,70 @@ def test_what_cannot_work_is_named_with_field_value_and_fix(config: dict[str, An
 def test_what_is_no_such_setting_is_named(config: dict[str, Any]) -> None:
     (field,) = config
     assert field in problems(config)
+
+
+def test_a_hyper_parameter_that_the_rule_sets_is_not_set_beside_it() -> None:
+    steps = [{"round": 1, "hyper": {"lr": 0.1}}, {"round": 2, "hyper": {"mu": 7}}]
+    prox = {"hyper": {"mu": 5, "lr": 0.1}, "hyper_steps": steps, "aggregation": {"rule": "fedprox", "mu": 0.25}}
+    said = problems(prox)
+    assert "hyper.mu = 5: aggregation.mu = 0.25 is what counts: leave this out" in said
+    assert "hyper_steps[1].hyper.mu = 7: aggregation.mu = 0.25 is what counts" in said
+    assert "lr" not in said
+    Run.create(KINDS, created("federated", prox | {"aggregation": {"rule": "fedavg"}}), new=True)
+
+
+# -- rules that compare each with each -----------------------------------------------------------------------------
+
+COMPARING: list[dict[str, Any]] = [{"rule": "krum"}, {"rule": "multi_krum"}, {"rule": "bulyan"}]
+
+
+@pytest.mark.parametrize("aggregation", COMPARING, ids=lambda rule: rule["rule"])
+@pytest.mark.parametrize(
+    ("config", "most"),
+    [
+        ({}, 10_000),
+        ({"max_participants": 1001}, 1001),
+        ({"per_round": 1001}, 1001),
+        ({"count_max": 1001}, 1001),
+        ({"count_max": 20, "time_min_s": 1.0}, 10_000),
+        ({"per_round": 600, "over_select": 0.7, "time_min_s": 1.0}, 1020),
+    ],
+)
+def test_the_largest_round_that_can_come_is_not_too_large_to_be_compared(
+    aggregation: dict[str, Any], config: dict[str, Any], most: int
+) -> None:
+    said = problems({"clients": 20, "aggregation": aggregation} | config)
+    assert f"aggregation.rule = {aggregation['rule']!r}: a round may close with {most}, " in said
+    assert "at most 1000 as per_round, max_participants, or count_max with time_min_s = 0" in said
+
+
+@pytest.mark.parametrize("aggregation", COMPARING, ids=lambda rule: rule["rule"])
+@pytest.mark.parametrize(
+    "config",
+    [
+        {"max_participants": 1000}, {"per_round": 1000}, {"count_max": 1000}, {"per_round": 600, "over_select": 0.7},
+        {"per_round": 600, "over_select": 0.6, "time_min_s": 1.0}, {"per_round": 20, "count_max": 5000},
+    ],
+)  # fmt: skip
+def test_a_round_that_stays_small_enough_is_taken(aggregation: dict[str, Any], config: dict[str, Any]) -> None:
+    Run.create(KINDS, created("federated", {"clients": 20, "aggregation": aggregation} | config), new=True)
+
+
+@pytest.mark.parametrize(
+    "config",
+    [
+        {"clients": 20, "aggregation": {"rule": "krum"}},
+        {"hyper": {"mu": 5}, "aggregation": {"rule": "fedprox", "mu": 0.25}},
+    ],
+)
+def test_what_is_refused_since_0_1_0_is_still_folded(config: dict[str, Any]) -> None:
+    assert problems(config)
+    assert Run.create(KINDS, created("federated", config)).machine
+
+
+def test_a_host_creates_no_such_run() -> None:
+    with pytest.raises(ConfigErrors, match="a round may close with 10000"):
+        Study(clients=20, aggregation={"rule": "krum"})
 
 
 def test_everything_that_is_wrong_is_said_at_once() -> None:

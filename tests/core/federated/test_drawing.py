@@ -15,6 +15,7 @@ from tests.core.federated.study import Study, studying
 from quorate.core.dice import Dice
 from quorate.core.federated.drawing import Pool, wanted
 from quorate.core.federated.events import ParticipantReadmitted, RoundSuspended
+from quorate.core.federated.explain import over_shown
 from quorate.core.federated.state import Round, Task
 
 VECTORS = Path(__file__).parent.parent / "vectors" / "selection.json"
@@ -125,6 +126,26 @@ def test_a_refused_one_tries_again_only_if_nobody_else_can_step_in() -> None:
     admitted = [who for who, _, _ in study.task.history[0].admitted]
     assert admitted == sorted([two, again])
     assert len(study.task.history[0].dropped) == 2
+
+
+def test_a_round_that_is_over_names_everybody_who_was_drawn() -> None:
+    """By what became of them: counted, refused, lost, late."""
+    study = studying(*NAMES, clients=10, per_round=5, over_select=0.2, refused_max=3, seed=3)
+    drawn = set(study.training())
+    assert len(drawn) == 6
+    gone, poison, second, *rest = sorted(drawn)
+    study.lose(gone)
+    study.refuse(poison)
+    study.lose(second)
+    substitutes = set(study.training()) - drawn
+    assert substitutes
+    drawn |= substitutes
+    study.update(*sorted({*rest, *substitutes})[:5])
+    over = over_shown(study.task.history[0])
+    why = {dropped["participant"]: dropped["why"] for dropped in over["dropped"]}
+    assert {*over["admitted"], *why} == drawn
+    assert set(over["admitted"]).isdisjoint(why)
+    assert (why[poison], why[gone].split(":")[0]) == ("nan in w", "late")
 
 
 def test_one_that_was_let_back_in_gets_a_place_in_the_same_round() -> None:

@@ -15,7 +15,7 @@ explain      what the run is waiting for, and how the rounds went, for people
 """
 
 from quorate.core.federated.collect import Collector
-from quorate.core.federated.config import Config, check_config
+from quorate.core.federated.config import Config, check_config, check_new
 from quorate.core.federated.events import FederatedEvent, FederatedSignal
 from quorate.core.federated.machine import Federated
 from quorate.core.federated.table import TABLES
@@ -32,6 +32,7 @@ KIND = Kind(
     restore=Federated.restore,
     collector=Collector,
     tables=TABLES,
+    check_new=check_new,
 )
 
 __all__ = ["KIND", "Collector", "Config", "Federated"]

@@ -150,11 +150,6 @@ def client_hyper(aggregation: Aggregation) -> dict[str, float]:
     return {"mu": aggregation.mu} if isinstance(aggregation, FedProx) else {}
 
 
-def needs_samples(aggregation: Aggregation) -> bool:
-    """Whether an update without samples counts for nothing. A rule of your own gets them, so it is asked to."""
-    return not isinstance(aggregation, Median | TrimmedMean | Krum | MultiKrum | Bulyan)
-
-
 def _problems(aggregation: Aggregation, least: int, most: int) -> Iterator[ConfigError]:
     match aggregation:
         case Median() if least < 3:
@@ -213,5 +208,5 @@ def _too_many(most: int, rule: str) -> Iterator[ConfigError]:
     if most > MAX_COMPARED:
         pairs = most * (most - 1) // 2
         why = f"a round may close with {most}, and {rule} compares each with each, {pairs:,} pairs"
-        fix = f"{why}: at most {MAX_COMPARED} as count_max, per_round or max_participants"
+        fix = f"{why}: at most {MAX_COMPARED} as per_round, max_participants, or count_max with time_min_s = 0"
         yield ConfigError("aggregation.rule", rule, fix)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import ceil
 from typing import Annotated, Literal
 
 import msgspec
@@ -70,8 +71,8 @@ class Config(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     hyper_steps: Annotated[tuple[HyperStep, ...], Meta(max_length=256)] = ()
     """Changes of them on the way."""
     initial: Annotated[str, Meta(pattern="^([0-9a-f]{64})?$")] = ""
-    """Digest of the weights to begin with, which must be in the object store. Empty: from the first participant that
-    can give some."""
+    """Digest of the weights to begin with, which must be in the object store, or the run begins paused. Empty: from the
+    first participant that can give some."""
     evaluation: Annotated[
         str, Meta(pattern=r"^([A-Za-z_][A-Za-z0-9_.]*:[A-Za-z_][A-Za-z0-9_.]*)?$", max_length=256)
     ] = ""
@@ -100,7 +101,43 @@ class Config(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 def check_config(config: Config) -> None:
-    found = list(_problems(config))
+    """What every run keeps to, also one that was created by 0.1.0."""
+    expected = config.count_max or config.per_round or config.clients
+    _refuse(_problems(config) + problems(config.aggregation, _least(config), max(_least(config), expected)))
+
+
+def check_new(config: Config) -> None:
+    """What a run keeps to that is created now."""
+    found = problems(config.aggregation, _least(config), largest(config))
+    _refuse(_problems(config) + found + clashes(config))
+
+
+def largest(config: Config) -> int:
+    """With how many updates a round may close. One that has to stay open for a while may get more than it needs."""
+    meant = config.per_round or config.max_participants
+    drawn = min(ceil(meant * (1 + config.over_select) - 1e-9), config.max_participants)
+    return drawn if config.time_min_s else min(config.count_max or meant, drawn)
+
+
+def clashes(config: Config) -> list[ConfigError]:
+    """Hyper-parameters that are set twice: here, and by the rule."""
+    places = [
+        ("hyper", config.hyper),
+        *((f"hyper_steps[{at}].hyper", step.hyper) for at, step in enumerate(config.hyper_steps)),
+    ]
+    return [
+        ConfigError(f"{where}.{name}", hyper[name], f"aggregation.{name} = {value:g} is what counts: leave this out")
+        for where, hyper in places
+        for name, value in client_hyper(config.aggregation).items()
+        if name in hyper
+    ]
+
+
+def _least(config: Config) -> int:
+    return config.count_min or min(config.per_round or config.clients, config.count_max or config.max_participants)
+
+
+def _refuse(found: list[ConfigError]) -> None:
     if found:
         raise ConfigErrors(found)
 
@@ -128,7 +165,4 @@ def _problems(config: Config) -> list[ConfigError]:
         found.append(ConfigError("count_max", config.count_max, f"at least count_min ({config.count_min}), or 0"))
     if config.time_min_s > config.time_max_s:
         found.append(ConfigError("time_min_s", config.time_min_s, f"at most time_max_s ({config.time_max_s})"))
-    least = config.count_min or min(config.per_round or config.clients, config.count_max or config.max_participants)
-    expected = max(least, config.count_max or config.per_round or config.clients)
-    found += problems(config.aggregation, least, expected)
     return found

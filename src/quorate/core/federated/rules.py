@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from quorate.core.dice import Cup
-from quorate.core.errors import Refusal
+from quorate.core.errors import Refusal, again
 from quorate.core.federated.events import (
     ParticipantJoined,
     ParticipantLeft,
@@ -26,6 +26,7 @@ from quorate.core.machine import DONE, Applied, Duty, DutyEnded, Event, View
 
 S = ParticipantState
 MAX_WHY = 240
+MAX_RETRY_S = 60.0
 
 # -- coming and going ----------------------------------------------------------------------------------------------
 
@@ -33,7 +34,8 @@ MAX_WHY = 240
 def check_room(task: Task, participant: Participant, _event: ParticipantJoined, _at_us: int) -> Refusal | None:
     if len(task.here) >= task.config.max_participants and participant.state not in HERE:
         why = f"{len(task.here)} participants are here and max_participants = {task.config.max_participants}"
-        return Refusal("come_later", why, "try again in a while, or raise max_participants")
+        retry_s = min(task.config.heartbeat_timeout_s, MAX_RETRY_S)  # by then whoever is dead has made room
+        return Refusal("come_later", why, again(retry_s, ", or raise max_participants"))
     return None
 
 

@@ -63,6 +63,7 @@ class Round(msgspec.Struct, frozen=True):
     updates: int
     samples: int
     admitted: list[str]
+    """Who counts. With ``dropped`` these are all who were drawn."""
     dropped: list[Dropped]
     metrics: dict[str, Any]
     """The participants', weighted by samples."""
