@@ -35,9 +35,9 @@ __all__ = ["Known", "Note", "Offer", "Partaking", "Stage", "Work"]
 LOOK_AGAIN = 5
 """Times the pause between two tries: so often one who waits for a verdict asks how it stands."""
 MOST_SELDOM = 16
+"""The same: so long at most one who was told to come later waits before it asks again, if it was not told when."""
 LONGEST_S = 600.0
 """Nobody is sent away for longer, whatever a host says."""
-"""The same: so long at most one who was told to come later waits before it asks again."""
 MAX_REASON = 256
 """Of a goodbye."""
 _GONE = frozenset({ParticipantState.LOST.value, ParticipantState.LEFT.value, ParticipantState.DONE.value})
