@@ -10,6 +10,7 @@ accuracy at the end.
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable
 from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
 from typing import Any, Final
@@ -103,6 +104,7 @@ class Anchors(msgspec.Struct, frozen=True):
 
 def run_anchors(say: Say, at_most: int = HONEST_ROUNDS) -> Anchors:
     """``at_most`` so many rounds in each, for those who cannot wait."""
+    began_s = time.monotonic()
     rows = _run_all(say, at_most)
     say(CENTRAL, {})
     steps = decay(len(rows[IID.name]))
@@ -113,7 +115,9 @@ def run_anchors(say: Say, at_most: int = HONEST_ROUNDS) -> Anchors:
     drawn[0].append(Series(CENTRAL, reference.points))
     titles = ("Fashion-MNIST, 100 participants, 20 in a round", "every fifth participant lies")
     plots = [Plot(title, "rounds", "accuracy", series) for title, series in zip(titles, drawn, strict=True)]
-    return Anchors(judge(curves, reference), plots)
+    report = judge(curves, reference)
+    report.seconds = time.monotonic() - began_s
+    return Anchors(report, plots)
 
 
 def _run_all(say: Say, at_most: int) -> dict[str, list[dict[str, Any]]]:
