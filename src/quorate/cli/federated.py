@@ -140,8 +140,8 @@ def anchors(
 ) -> None:
     """What federated learning is known to do, on Fashion-MNIST, in two pictures: beside one machine, and with liars.
 
-    Three tasks of 300 rounds, five of 100, and one machine beside them, three times: ten minutes on two cores, or half
-    an hour on older ones. Exit code 0 only if every figure is as it should be.
+    Three tasks of 300 rounds, five of 100, and one machine beside them, three times: about ten minutes
+    on two cores. Exit code 0 only if every figure is as it should be.
 
     Examples:
 
