@@ -68,8 +68,13 @@ class Collector:
             return Refusal("stale_token", why, "read the journal, then go on from there")
         if rank.state is not RankState.MEMBER:
             return Refusal("wrong_state", f"rank {rank.id} is {rank.state.value}", "wait to be counted in")
-        self._arrivals.setdefault(rank.seat, Arrival(signal.ok, now_us))
+        self._arrivals.setdefault(rank.seat, Arrival(signal.ok, self._came_us(signal, now_us)))
         return None
+
+    def _came_us(self, arrival: RankArrived, seen_us: int) -> int:
+        """When it came. Whoever decides sees most arrivals late and all at once, so each says how long it was at the
+        attempt. It cannot have come after it was seen."""
+        return min(seen_us, self._since_us + arrival.tried_us) if arrival.tried_us else seen_us
 
     def _written_us(self, seen_us: int) -> int:
         """The earliest that a beat can be which this look was the first to see: the look before did not see it. Where
@@ -98,7 +103,7 @@ class Collector:
         gone = self.gone(crew, now_us)
         without = {rank.seat for rank in gone}
         here = crew.seats_of_members() - without
-        arrived = [seat for seat in self._arrivals if seat in here]
+        arrived = sorted((seat for seat in self._arrivals if seat in here), key=lambda seat: self._arrivals[seat].at_us)
         if len(arrived) < len(here) or not crew.enough(arrived, crew.coming(not arrived, without)):
             return []
         against = [seat for seat in arrived if not self._arrivals[seat].ok]
