@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Any
 
@@ -12,8 +13,10 @@ from quorate.core.ranks.state import Decision
 from quorate.demo import demo_cluster, demo_ranks
 from quorate.demo.cluster import BARRIERS, DIES, LATE
 from quorate.demo.ranks import ITERATIONS, judge
-from quorate.demo.serving import serving
+from quorate.demo.serving import STORES, serving
 from quorate.hosts.decisions import Line
+
+SOAK = bool(os.environ.get("QUORATE_SOAK"))
 
 
 class Told:
@@ -47,9 +50,10 @@ def test_the_cluster_demo_survives_its_misfortunes() -> None:
     assert account.terms == 2
 
 
-def test_the_ranks_demo_survives_its_misfortunes() -> None:
+@pytest.mark.parametrize("store", STORES if SOAK else ["sqlite"])
+def test_the_ranks_demo_survives_its_misfortunes(store: str) -> None:
     said: list[str] = []
-    report, lines = demo_ranks(lambda what, _done: said.append(what))
+    report, lines = demo_ranks(lambda what, _done: said.append(what), store)
     assert report.failures == []
     assert report.ok()
     words = [what for what in said if what]

@@ -123,16 +123,31 @@ def test_a_failing_beat_counts_from_the_last_that_got_through_and_not_from_the_n
     assert beater.sight().beaten == (1, beater.sight().failing_us)
 
 
+def test_one_that_was_stopped_for_longer_than_the_others_wait_counts_from_the_first_beat_that_fails() -> None:
+    """It has been given up, and will be told: a store that fails once does not end it."""
+    pulse = Full()
+    pulse.full = True
+    beater = Beater(TASK, lambda: pulse, os.getpid())
+    long_ago_us = now_us() - round(TASK.dead_s * 1e6) - 1
+    beater.be(1, beaten_us=long_ago_us)
+    turn(beater)
+    first = beater.sight().failing_us
+    assert first > long_ago_us
+    turn(beater)
+    assert beater.sight().failing_us == first
+
+
 def test_a_beater_that_replaces_another_counts_from_the_last_beat_of_that_one() -> None:
     pulse = Full()
     pulse.full = True
     second = Beater(TASK, lambda: pulse, os.getpid())
-    second.be(1, beaten_us=5)
+    before_us = now_us() - 1_000_000
+    second.be(1, beaten_us=before_us)
     turn(second)
-    assert second.sight().failing_us == 5
+    assert second.sight().failing_us == before_us
     second.be(2)
     turn(second)
-    assert second.sight().failing_us > 5, "of another life"
+    assert second.sight().failing_us > before_us, "of another life"
 
 
 def test_a_store_that_is_not_there_yet_is_tried_again() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -101,6 +102,23 @@ def test_a_store_that_stays_silent_ends_it_before_it_is_given_up() -> None:
     lone.shared.pulse = Failing(lone.shared.pulse, [JournalBusy("held")] * 10_000)
     with pytest.raises(OutOfReach, match=r"no word from the store for 0\.[45].*gives? this rank up after 0\.6 s"):
         lone.host.drive(lone.peer, ask(ops.Beats()))
+
+
+def test_one_that_stood_still_for_longer_than_the_others_wait_asks_again_before_it_stops() -> None:
+    """What it had asked before fails when it wakes up. The store answers the next question."""
+    lone = Lone()
+    beats = lone.shared.pulse.beats
+    slept: list[bool] = []
+
+    def sleepy(run: str) -> Any:
+        if not slept:
+            slept.append(True)
+            time.sleep(TIMES.dead_s + 0.05)
+            raise JournalBusy("the time is over")
+        return beats(run)
+
+    lone.shared.pulse.beats = sleepy  # type: ignore[method-assign]
+    assert lone.host.drive(lone.peer, ask(ops.Beats())) == []
 
 
 def test_a_run_that_is_not_there_is_not_made_by_looking() -> None:

@@ -143,10 +143,17 @@ class Beater:
                 self._pulse = self._opens()
             call(self._pulse)
         except (QuorateError, OSError) as error:
-            self._troubles[what] = (str(error), self._reached.get(what) or self._troubles.get(what, ("", at_us))[1])
+            since_us = self._troubles[what][1] if what in self._troubles else self._since_us(what, at_us)
+            self._troubles[what] = (str(error), since_us)
         else:
             self._troubles.pop(what, None)
             self._reached[what] = at_us
+
+    def _since_us(self, what: str, at_us: int) -> int:
+        """Since the last that got through. If that is so long ago that the others have given the rank up, it stood
+        still: it will read so in the record, and a store that fails once must not end it."""
+        reached_us = self._reached.get(what, at_us)
+        return reached_us if at_us - reached_us <= self._task.dead_s * 1e6 else at_us
 
     def _beat(self, pulse: Pulse) -> None:
         self._count += 1

@@ -112,6 +112,10 @@ class Part:
     def mine(self) -> Rank | None:
         return self.crew.ranks.get(self.peer.me)
 
+    def explain(self) -> str:
+        """At which stage this rank is, and what the run waits for."""
+        return f"rank {self.peer.me} is in stage {self.stage.value}; {self.peer.explain().sentence}"
+
     # -- joining ----------------------------------------------------------------------------------------------------
 
     def join(self) -> Steps:
