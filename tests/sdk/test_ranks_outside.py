@@ -140,6 +140,17 @@ def test_the_log_goes_on_after_compaction() -> None:
     assert seen.crew.number == lone.part.crew.number
 
 
+def test_the_last_iteration_of_a_rank_is_one_that_it_was_in() -> None:
+    lone = Lone()
+    lone.join()
+    (shown,) = lone.look().watch(0.0)["ranks"]
+    assert (shown["state"], shown["last_iteration"]) == ("Member", None), "named by a record, and in no iteration yet"
+    lone.go_on(3)
+    lone.host.drive(lone.peer, lone.part.settle())
+    (shown,) = lone.look().watch(0.0)["ranks"]
+    assert shown["last_iteration"] == 2
+
+
 def test_stopping_wins_against_a_record_that_came_first() -> None:
     lone = Lone()
     lone.join()

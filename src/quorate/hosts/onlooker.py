@@ -138,7 +138,9 @@ class Onlooker:
     def _shown(self, collector: Collector, moved: dict[str, int], began_us: int, at_us: int) -> dict[str, Any]:
         shown = collector.overview(self._machine(), at_us)
         shown.pop("log")
-        last = {name: line.decision.number for line in self.lines for name in line.decision.members}
+        last: dict[str, int] = {}
+        for line in self.lines:
+            last |= dict.fromkeys(line.stayed(), line.decision.number)
         for rank in shown["ranks"]:
             name = str(rank["rank"])
             rank["beating"] = name in moved
