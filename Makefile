@@ -46,7 +46,7 @@ soak: tools $(READY)  ## the long ones
 	$(BIN)/quorate sim ranks --seeds 1..500
 	$(BIN)/quorate sim federated --seeds 1..500
 	$(BIN)/quorate sim witnessed --seeds 1..500
-	QUORATE_SOAK=1 $(BIN)/pytest --numprocesses 2 tests/sim tests/stores tests/e2e
+	QUORATE_SOAK=1 $(BIN)/pytest --numprocesses 2 tests/sim tests/stores tests/e2e tests/demo
 
 bench: $(READY)  ## every measurement, with its target
 	$(BIN)/quorate bench fold

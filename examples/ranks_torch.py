@@ -18,6 +18,7 @@ import os
 import warnings
 from datetime import timedelta
 from pathlib import Path
+from typing import Any
 
 import torch
 import torch.distributed as dist
@@ -65,18 +66,26 @@ def share_model(model: torch.nn.Module, have_model: bool) -> None:
 
 
 def save(folder: Path, model: torch.nn.Module, it: quorate.Iteration) -> bool:
-    """Fenced by the token: a rank that was given up, and does not know it yet, must not overwrite what came later."""
+    """Fenced by the token: a rank that was given up, and does not know it yet, must not overwrite what came later. The
+    token is in the checkpoint, so both are there together or not at all, whenever the process is killed."""
     it.check()
     with (folder / "checkpoint.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        token = folder / "checkpoint.token"
-        if token.exists() and json.loads(token.read_text())["token"] > it.token:
+        if (there := load(folder)) is not None and there["token"] > it.token:
             return False
         unfinished = folder / f"checkpoint-{os.getpid()}.unfinished"
-        torch.save(model.state_dict(), unfinished)
+        with unfinished.open("wb") as file:
+            torch.save({"token": it.token, "number": it.number, "model": model.state_dict()}, file)
+            file.flush()
+            os.fsync(file.fileno())
         unfinished.rename(folder / "checkpoint.pt")
-        token.write_text(json.dumps({"token": it.token, "number": it.number}))
         return True
+
+
+def load(folder: Path) -> dict[str, Any] | None:
+    """The newest checkpoint: its token, the iteration it was made after, the model."""
+    path = folder / "checkpoint.pt"
+    return torch.load(path) if path.exists() else None
 
 
 def mark(model: torch.nn.Module) -> str:

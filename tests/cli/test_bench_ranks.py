@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from quorate.bench import ranks as bench
+from quorate.report import Report
 
 
 @pytest.mark.timeout(180)
@@ -17,14 +21,40 @@ def test_bench_ranks_measures_real_ranks_beside_a_counter(monkeypatch: pytest.Mo
     monkeypatch.setattr(bench, "STAY", (range(2), range(2, 4)))
     monkeypatch.setattr(bench, "DIE", (range(4, 7), range(7, 8)))
     monkeypatch.setattr(bench, "FAULTY_S", 10.0)
+    monkeypatch.setattr(bench, "LEAST_KILLS", 1)
     report = bench.bench_ranks()
     assert report.failures == []
     figures = {each.name: each for each in report.measurements}
     for name in ("tcpstore_4_decision_ms_p50", "etcd_4_decision_ms_p50", "vs_counter_barrier_4", "faults_64_attempts"):
         assert figures[name].value > 0
+    beside = figures["etcd_vs_counter_barrier_4"]
+    assert beside.value > 0
+    assert beside.target is None
+    assert (figures["faults_64_kills"].value, figures["faults_64_kills"].target) == (1, 1)
     ops = figures["store_ops_per_iteration_4"]
     assert ops.target == 6 * 4 + 10
     assert ops.met()
     assert "1 times kill -9" in figures["faults_64_loss_s_max"].against
     assert figures["bare_calls_vs_counter_barrier_4"].value > 0
     assert figures["decider_killed_to_next_s"].target == bench.DEAD_S + 1
+
+
+def test_fewer_kills_than_there_should_be_are_a_miss() -> None:
+    report = Report("bench ranks")
+    rounds = {at: (at * 0.1, at * 0.1 + 0.05) for at in range(600)}
+    bench._report_faults(report, rounds, [at * 5.0 for at in range(1, 10)])
+    assert [each.name for each in report.measurements if each.met() is False] == ["faults_64_kills"]
+
+
+def test_an_etcd_that_is_not_there_is_a_failure(monkeypatch: pytest.MonkeyPatch) -> None:
+    @contextmanager
+    def nothing(*_number: int) -> Iterator[Any]:
+        yield None
+
+    for name in ("tcpstore", "crowds", "etcd"):
+        monkeypatch.setattr(bench, name, nothing)
+    for name in ("beside_counter", "killed_deciders", "faults"):
+        monkeypatch.setattr(bench, name, lambda *_arguments: {})
+    report = bench.bench_ranks()
+    assert not report.ok()
+    assert "etcd is not there" in report.failures[0]

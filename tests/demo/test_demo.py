@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Any
 
@@ -12,8 +13,10 @@ from quorate.core.ranks.state import Decision
 from quorate.demo import demo_cluster, demo_ranks
 from quorate.demo.cluster import BARRIERS, DIES, LATE
 from quorate.demo.ranks import ITERATIONS, judge
-from quorate.demo.serving import serving
-from quorate.hosts.onlooker import Line
+from quorate.demo.serving import STORES, serving
+from quorate.hosts.decisions import Line
+
+SOAK = bool(os.environ.get("QUORATE_SOAK"))
 
 
 class Told:
@@ -47,9 +50,10 @@ def test_the_cluster_demo_survives_its_misfortunes() -> None:
     assert account.terms == 2
 
 
-def test_the_ranks_demo_survives_its_misfortunes() -> None:
+@pytest.mark.parametrize("store", STORES if SOAK else ["sqlite"])
+def test_the_ranks_demo_survives_its_misfortunes(store: str) -> None:
     said: list[str] = []
-    report, lines = demo_ranks(lambda what, _done: said.append(what))
+    report, lines = demo_ranks(lambda what, _done: said.append(what), store)
     assert report.failures == []
     assert report.ok()
     words = [what for what in said if what]
@@ -58,6 +62,18 @@ def test_the_ranks_demo_survives_its_misfortunes() -> None:
     ]  # fmt: skip
     assert max(line.decision.number for line in lines) == ITERATIONS - 1
     assert len({rank for line in lines for rank, _ in line.decision.gone}) >= 2
+    assert [line.decision.attempt for line in lines] == list(range(1, len(lines) + 1)), "every attempt is in the log"
+    formed, *tried = lines
+    assert (formed.decision.outcome, formed.was_in) == ("formed", [])
+    assert all(line.was_in for line in tried)
+    assert sum(map(_spent_us, lines)) == lines[-1].decision.at_us, "the phases are all of the time there was"
+    assert max(tried, key=_spent_us).decision.gone, "nothing takes as long as an attempt in which somebody is given up"
+    assert any(m.name == "demo_s" and m.target == 60 and m.met() for m in report.measurements)
+
+
+def _spent_us(line: Line) -> int:
+    assert line.phases.deciding_us is not None
+    return line.phases.training_us + line.phases.waiting_us + line.phases.deciding_us
 
 
 def test_a_demo_that_lost_a_vote_or_a_model_fails() -> None:

@@ -27,15 +27,18 @@ LATE_S = 0.25
 class Hooks:
     """Around each operation of a vote. ``plan``: the operations up to the fatal one, by name; ``side``: whether to die
     before it is carried out, after, or inside, which is when it has changed the first key of a bare store and not the
-    rest. A vote that goes another way, because somebody else was quicker, is survived."""
+    rest. A vote that goes another way, because somebody else was quicker, is survived. A plan that is one name means
+    that operation while somebody has to be given up. ``polite_s``: it leaves that to others for so long."""
 
-    def __init__(self, ranks: quorate.Ranks) -> None:
+    def __init__(self, ranks: quorate.Ranks, polite_s: float = 0.0) -> None:
         assert ranks.host is not None
+        self._ranks = ranks
+        self._polite_s = polite_s
         ranks.host.before = lambda op: self._meet(op, "before")
         ranks.host.after = lambda op: self._meet(op, "after")
         setattr(session, "perform", self._perform)  # noqa: B010
         self.done: list[str] = []
-        self.plan: list[str] = []
+        self.plan: list[str] | str = []
         self.side = ""
         self.voting = 0
 
@@ -45,7 +48,17 @@ class Hooks:
         name = type(op).__name__
         if side == "before":
             self.done.append(name)
+            if self._polite_s and not self.plan and name == "Arrivals" and self._gives_up():
+                time.sleep(self._polite_s)
         self._reach(side)
+
+    def _gives_up(self) -> bool:
+        return bool(self._ranks.part.collector.gone(self._ranks.crew, time.monotonic_ns() // 1000))
+
+    def _is_there(self) -> bool:
+        if isinstance(self.plan, str):
+            return self.done[-1:] == [self.plan] and self._gives_up()
+        return bool(self.plan) and self.done == self.plan
 
     def _perform(self, store: KeyValue, step: Step) -> object:
         answer = perform(store, step)
@@ -54,7 +67,7 @@ class Hooks:
         return answer
 
     def _reach(self, side: str) -> None:
-        if self.voting and self.plan and self.done == self.plan and side == self.side:
+        if self.voting and side == self.side and self._is_there():
             say("killed", [self.voting, time.monotonic()])
             os.kill(os.getpid(), signal.SIGKILL)
 
@@ -67,12 +80,12 @@ def told() -> list[Any] | None:
     return json.loads(line) if line else None
 
 
-def dies(store: str, rank: int, **settings: Any) -> None:
+def dies(store: str, rank: int, polite_s: float = 0.0, **settings: Any) -> None:
     """Trains, until it is told at which operation to die. It keeps a snapshot of whatever it writes, and something is
     made once in each attempt: so its proposals also discard, save and compact."""
     with quorate.ranks(store, RUN, rank, **settings) as ranks:
         ranks._peer._snapshot_every = 1
-        hooks = Hooks(ranks)
+        hooks = Hooks(ranks, polite_s)
         appointed = False
         for it in ranks.iterations():
             say("it", {"attempt": it.attempt, "number": it.number, "members": it.members, "joined": it.joined,

@@ -107,8 +107,11 @@ class Crew:
         self._folder = folder
         self._all: list[Member] = []
 
-    def start(self, rank: int, script: str = "train", env: dict[str, str] | None = None, **more: Any) -> Member:
-        arguments = [script, self.store, str(rank), json.dumps(self.settings | more)]
+    def start(
+        self, rank: int, script: str = "train", env: dict[str, str] | None = None, store: str = "", **more: Any
+    ) -> Member:
+        """``store``: another way to it."""
+        arguments = [script, store or self.store, str(rank), json.dumps(self.settings | more)]
         quiet = {"PYTHONWARNINGS": "error", "TORCH_CPP_LOG_LEVEL": "ERROR", "RES_OPTIONS": "timeout:1 attempts:1"}
         path = self._folder / f"said-{len(self._all)}"
         member = Member(path, arguments, os.environ | quiet | (env or {}))

@@ -28,7 +28,8 @@ def hear() -> str:
 def tell(it: quorate.Iteration | quorate.AsyncIteration, **more: Any) -> None:
     gone = [] if it.before is None else it.before.gone
     say("it", {"number": it.number, "attempt": it.attempt, "members": it.members, "joined": it.joined,
-               "index": it.index, "gone": gone, "token": it.token, "pid": os.getpid(), **more})  # fmt: skip
+               "index": it.index, "gone": gone, "token": it.token, "pid": os.getpid(), "at_s": time.monotonic(),
+               **more})  # fmt: skip
 
 
 def over(ranks: quorate.Ranks | quorate.AsyncRanks) -> None:
@@ -84,6 +85,7 @@ def ends(store: str, rank: int, how: str = "train", **settings: Any) -> None:
     try:
         globals()[how](store, rank, **settings)
     except quorate.QuorateError as error:
+        say("ended", time.monotonic())
         say("raised", [type(error).__name__, error.code, str(error), time.monotonic() - began])
 
 

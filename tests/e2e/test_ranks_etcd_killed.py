@@ -57,3 +57,23 @@ def test_ranks_stop_themselves_in_time_if_etcd_stays_away(tmp_path: Path) -> Non
         committed = crew.look().crew.number
         assert all(max(numbers(rank)) < committed for rank in ranks), "nothing was committed that is not in the journal"
         crew.numbers_once()
+
+
+def test_ranks_go_on_when_the_leader_of_three_is_killed(tmp_path: Path) -> None:
+    with Etcd(tmp_path / "etcd", nodes=3) as etcd, Crew(etcd.url(), tmp_path, form_members=3, t_dead_s=DEAD_S) as crew:
+        ranks = [crew.start(rank) for rank in range(3)]
+        for rank in ranks:
+            next_it(rank, lambda it: it["number"] >= 5)
+        for _ in range(2):
+            leader = etcd.leader()
+            leader.kill()
+            reached = crew.look().crew.number
+            shown = [five_more(rank, reached) for rank in ranks]
+            assert {tuple(it["members"]) for it in shown} == {(0, 1, 2)}
+            etcd.restart(leader)
+            etcd.wait()
+        assert not any(it["gone"] for rank in ranks for it in rank.said("it")), "nobody was given up"
+        assert not any(it["joined"] for rank in ranks for it in rank.said("it")[1:]), "nobody had to begin anew"
+        for rank in ranks:
+            assert numbers(rank) == list(range(numbers(rank)[0], numbers(rank)[-1] + 1))
+        crew.numbers_once()

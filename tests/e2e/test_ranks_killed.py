@@ -40,29 +40,12 @@ def store(request: pytest.FixtureRequest, tmp_path: Path, etcd: Etcd, monkeypatc
         yield url
 
 
-class Doomed:
-    """Ranks 0 and 1 stay. Each point has a victim of its own; the next one is there already, as one of the rest."""
+class Ledger:
+    """What everybody was told of each attempt."""
 
     def __init__(self, crew: Crew) -> None:
         self.crew = crew
-        self.rest = [crew.start(rank, "dies") for rank in range(2)]
-        self.rank = 2
-        self.next = crew.start(self.rank, "dies")
         self.records: dict[int, list[Any]] = {}
-
-    def kill(self, wanted: tuple[list[str], str]) -> float:
-        """-> seconds from the kill to everybody's being told to go on without the victim."""
-        victim, rank = self.next, self.rank
-        victim.hear("it")
-        self.rank += 1
-        self.next = self.crew.start(self.rank, "dies")
-        self.next.hear("it")
-        victim.tell(json.dumps(wanted))
-        victim.wait()
-        ((attempt, at_s),) = victim.said("killed")
-        shown = [_without(member, rank, attempt) for member in (*self.rest, self.next)]
-        self.agree([victim, *self.rest, self.next])
-        return max(shown) - float(at_s)
 
     def agree(self, members: list[Member]) -> None:
         """Of every attempt there is one record, whoever looks, now and ever."""
@@ -89,6 +72,31 @@ class Doomed:
         assert known[:-1] == record[:-1]
         assert known[-1] == record[-1] or "" in (known[-1], record[-1])
         self.records[record[0]] = record if record[-1] else known
+
+
+class Doomed:
+    """Ranks 0 and 1 stay. Each point has a victim of its own; the next one is there already, as one of the rest."""
+
+    def __init__(self, crew: Crew) -> None:
+        self.crew = crew
+        self.rest = [crew.start(rank, "dies") for rank in range(2)]
+        self.rank = 2
+        self.next = crew.start(self.rank, "dies")
+        self.ledger = Ledger(crew)
+
+    def kill(self, wanted: tuple[list[str], str]) -> float:
+        """-> seconds from the kill to everybody's being told to go on without the victim."""
+        victim, rank = self.next, self.rank
+        victim.hear("it")
+        self.rank += 1
+        self.next = self.crew.start(self.rank, "dies")
+        self.next.hear("it")
+        victim.tell(json.dumps(wanted))
+        victim.wait()
+        ((attempt, at_s),) = victim.said("killed")
+        shown = [_without(member, rank, attempt) for member in (*self.rest, self.next)]
+        self.ledger.agree([victim, *self.rest, self.next])
+        return max(shown) - float(at_s)
 
 
 def _without(member: Member, rank: int, attempt: int) -> float:
@@ -130,3 +138,60 @@ def points(store: str) -> list[Point]:
         every += [(ways.index(name), "inside") for name in ("Append", "Discard", "Save")]
     chosen = (every[1], (ways.index("Tell"), "before"), (ways.index("Save"), "after"))
     return every if SOAK else [point for point in every if ways[point[0]] == "Append" or point in chosen]
+
+
+GIVING_UP = [("Await", "after")] + [
+    (name, side) for name in ("Arrivals", "Beats", "Collect", "Append", "Tell") for side in ("before", "after")
+]
+"""What a proposer asks for when somebody has to be given up, from the end of its wait until it has told the others."""
+POLITE_S = 0.2
+
+
+class Mourning:
+    """Ranks 0 and 1 stay, and leave it to others to give somebody up. Each point has a victim of its own, and somebody
+    who dies before it."""
+
+    def __init__(self, crew: Crew) -> None:
+        self.crew = crew
+        self.ledger = Ledger(crew)
+        self.rest = [crew.start(rank, "dies", polite_s=POLITE_S) for rank in range(2)]
+        self.ranks = 2
+
+    def start(self) -> tuple[Member, int]:
+        member = self.crew.start(self.ranks, "dies", polite_s=POLITE_S)
+        member.hear("it")
+        self.ranks += 1
+        return member, self.ranks - 1
+
+    def kill(self, point: tuple[str, str]) -> float:
+        """-> seconds from the victim's death to the others' being told to go on without it. Whoever was quicker than
+        the victim has given the other up in its place; then somebody else dies."""
+        victim, rank = self.start()
+        victim.tell(json.dumps(point))
+        for _ in range(2):  # it has read that by then
+            victim.hear("it")
+        while victim.running():
+            other, gone = self.start()
+            other.kill()
+            wait_for(lambda gone=gone: not victim.running() or self._is_out(gone), f"{gone} is out")  # type: ignore[misc]
+        ((attempt, at_s),) = victim.said("killed")
+        shown = [_without(member, rank, attempt) for member in self.rest]
+        self.ledger.agree([victim, *self.rest])
+        return max(shown) - float(at_s)
+
+    def _is_out(self, rank: int) -> bool:
+        shown = self.rest[0].said("it")
+        return rank not in shown[-1]["members"] and any(rank in it["members"] for it in shown)
+
+
+@pytest.mark.timeout(600 if SOAK else 180)
+def test_the_proposer_dies_while_it_gives_up_another_and_the_rest_go_on_in_time(store: str, tmp_path: Path) -> None:
+    with Crew(store, tmp_path, form_members=2, t_dead_s=T_DEAD_S) as crew:
+        mourning = Mourning(crew)
+        for point in GIVING_UP if SOAK else [("Beats", "after"), ("Append", "before"), ("Append", "after")]:
+            took_s = [mourning.kill(point)]
+            while took_s[-1] > BOUND_S and len(took_s) < TRIES:
+                took_s.append(mourning.kill(point))
+            assert min(took_s) <= BOUND_S, f"{point}: {took_s}"
+        given_up = [line.decision for line in crew.look().lines if line.decision.gone]
+        assert len(given_up) >= 2

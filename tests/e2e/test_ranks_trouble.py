@@ -315,10 +315,17 @@ def test_status_and_log_tell_from_outside_who_is_there_and_what_happened(store: 
         log = told(quorate("ranks", "log", store, "--run", RUN, "--faults", "--json"))["value"]["attempts"]
         given_up = next(each for each in log if each["gone"])
         assert given_up["gone"][0]["rank"] == "1"
-        assert given_up["members"] == ["0", "2"]
+        assert (given_up["in"], given_up["members"]) == (["0", "1", "2"], ["0", "2"])
+        assert given_up["deciding_us"] > DEAD_S * 1e6 / 2
+        assert given_up["training_us"] > 0
         assert given_up["decider"] in ("0", "2")
         assert log[0]["outcome"] == "formed"
-        assert "1 given up: no sign of" in quorate("ranks", "log", store, "--run", RUN, "--faults").stdout
+        shown = quorate("ranks", "log", store, "--run", RUN, "--faults").stdout
+        assert "1 given up: no sign of" in shown
+        head, formed, counted_in, *_ = shown.splitlines()
+        assert head.split() == ["at", "attempt", "of", "outcome", "by", "in", "train", "wait", "decide", "last"]
+        assert formed.split()[2:7:2] == ["1", "formed", "none"]
+        assert counted_in.strip() == "counted in 0-2"
 
 
 def test_what_is_not_there_is_named_with_the_exit_code_of_the_catalog(store: str, tmp_path: Path) -> None:

@@ -8,11 +8,12 @@ import subprocess
 import sys
 import time
 
+import msgspec
 from tests.sdk.live import wait_for
 
-from quorate.core.errors import JournalBusy
+from quorate.core.errors import JournalBusy, JournalFull
 from quorate.ports import Beat, Pulse
-from quorate.sdk.beater import Beater, Task, is_stopped
+from quorate.sdk.beater import Beater, Task, is_stopped, now_us
 from quorate.stores import MemoryPulse
 
 TASK = Task("memory://", "demo", "3", beat_s=0.001, look_s=0.001, dead_s=60.0, op_s=1.0)
@@ -95,6 +96,58 @@ def test_trouble_with_beats_lasts_until_a_beat_arrives_though_looks_succeed() ->
     pulse.hears = True
     turn(beater)
     assert (beater.sight().trouble, beater.sight().failing_us) == ("", 0)
+
+
+class Full(MemoryPulse):
+    """Can be read, and takes nothing more once it is full."""
+
+    full = False
+
+    def beat(self, run: str, key: str, beat: Beat) -> None:
+        if self.full:
+            raise JournalFull("no room")
+        super().beat(run, key, beat)
+
+
+def test_a_failing_beat_counts_from_the_last_that_got_through_and_not_from_the_next_try() -> None:
+    """The others go by the last beat they saw. A beat that is due a second later must not win the rank a second."""
+    pulse = Full()
+    beater = Beater(msgspec.structs.replace(TASK, beat_s=0.1), lambda: pulse, os.getpid())
+    beater.be(1)
+    began_us = now_us()
+    beater.turn()
+    beaten_us = now_us()
+    pulse.full = True
+    wait_for(lambda: beater.turn() >= 0 and beater.sight().trouble, "the next beat")
+    assert began_us <= beater.sight().failing_us <= beaten_us < now_us() - 90_000
+    assert beater.sight().beaten == (1, beater.sight().failing_us)
+
+
+def test_one_that_was_stopped_for_longer_than_the_others_wait_counts_from_the_first_beat_that_fails() -> None:
+    """It has been given up, and will be told: a store that fails once does not end it."""
+    pulse = Full()
+    pulse.full = True
+    beater = Beater(TASK, lambda: pulse, os.getpid())
+    long_ago_us = now_us() - round(TASK.dead_s * 1e6) - 1
+    beater.be(1, beaten_us=long_ago_us)
+    turn(beater)
+    first = beater.sight().failing_us
+    assert first > long_ago_us
+    turn(beater)
+    assert beater.sight().failing_us == first
+
+
+def test_a_beater_that_replaces_another_counts_from_the_last_beat_of_that_one() -> None:
+    pulse = Full()
+    pulse.full = True
+    second = Beater(TASK, lambda: pulse, os.getpid())
+    before_us = now_us() - 1_000_000
+    second.be(1, beaten_us=before_us)
+    turn(second)
+    assert second.sight().failing_us == before_us
+    second.be(2)
+    turn(second)
+    assert second.sight().failing_us > before_us, "of another life"
 
 
 def test_a_store_that_is_not_there_yet_is_tried_again() -> None:

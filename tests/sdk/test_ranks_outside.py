@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -103,6 +104,23 @@ def test_a_store_that_stays_silent_ends_it_before_it_is_given_up() -> None:
         lone.host.drive(lone.peer, ask(ops.Beats()))
 
 
+def test_one_that_stood_still_for_longer_than_the_others_wait_asks_again_before_it_stops() -> None:
+    """What it had asked before fails when it wakes up. The store answers the next question."""
+    lone = Lone()
+    beats = lone.shared.pulse.beats
+    slept: list[bool] = []
+
+    def sleepy(run: str) -> Any:
+        if not slept:
+            slept.append(True)
+            time.sleep(TIMES.dead_s + 0.05)
+            raise JournalBusy("the time is over")
+        return beats(run)
+
+    lone.shared.pulse.beats = sleepy  # type: ignore[method-assign]
+    assert lone.host.drive(lone.peer, ask(ops.Beats())) == []
+
+
 def test_a_run_that_is_not_there_is_not_made_by_looking() -> None:
     lone = Lone()
     with pytest.raises(UnknownRun, match="no run 'demo' in memory"):
@@ -120,6 +138,17 @@ def test_the_log_goes_on_after_compaction() -> None:
     assert attempts == list(range(attempts[0], lone.part.crew.attempt + 1))
     assert len(attempts) >= REMEMBERED
     assert seen.crew.number == lone.part.crew.number
+
+
+def test_the_last_iteration_of_a_rank_is_one_that_it_was_in() -> None:
+    lone = Lone()
+    lone.join()
+    (shown,) = lone.look().watch(0.0)["ranks"]
+    assert (shown["state"], shown["last_iteration"]) == ("Member", None), "named by a record, and in no iteration yet"
+    lone.go_on(3)
+    lone.host.drive(lone.peer, lone.part.settle())
+    (shown,) = lone.look().watch(0.0)["ranks"]
+    assert shown["last_iteration"] == 2
 
 
 def test_stopping_wins_against_a_record_that_came_first() -> None:

@@ -92,7 +92,23 @@ def test_most_of_them_are_left_behind_and_begin_anew_where_they_stood(seed: int)
     assert life.live().violation == ""
 
 
-@pytest.mark.parametrize("seed", [594, 1907])
+@pytest.mark.parametrize("seed", range(5001, 5001 + SEEDS))
+def test_one_that_can_only_read_stops_itself_before_it_is_given_up(seed: int) -> None:
+    life = muted(seed)
+    outcome = life.live()
+    assert outcome.violation == ""
+    assert any("cut off from the store" in line for line in outcome.transcript)
+
+
+def muted(seed: int) -> Life:
+    """Again and again, somebody's writes do not get through."""
+    life = Life(seed, record=True)
+    for after_us in range(1_000_000, 9_000_000, 500_000):
+        life.world.after(after_us, life.mute)
+    return life
+
+
+@pytest.mark.parametrize("seed", [59, 1081])
 def test_too_few_who_are_left_of_a_new_beginning_end_and_the_run_is_started_afresh(seed: int) -> None:
     """Seeds that once waited for ever, for ranks that were killed for good after a majority had begun anew."""
     life = Life(seed, record=True)

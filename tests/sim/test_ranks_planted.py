@@ -6,20 +6,22 @@ from typing import Any
 
 import msgspec
 import pytest
+from tests.sim.test_ranks import muted
 
 from quorate.core import asks as ops
 from quorate.core.errors import Bug, QuorateError
 from quorate.core.machine import Event
 from quorate.core.peer import Peer
-from quorate.core.ranks import salvage
+from quorate.core.ranks import rules, salvage
 from quorate.core.ranks.collect import Arrival, Collector
-from quorate.core.ranks.events import AttemptDecided
+from quorate.core.ranks.events import AttemptDecided, RankJoined
 from quorate.core.ranks.machine import Ranks
 from quorate.core.ranks.part import Part, Turn
 from quorate.core.ranks.state import Crew, Rank
-from quorate.core.ranks.table import RUN
+from quorate.core.ranks.table import RANK, RUN
 from quorate.sim.ranks import Outcome, live
 from quorate.sim.ranks.life import Life
+from quorate.sim.ranks.process import SimRank
 from quorate.sim.ranks.store import Store
 
 SEEDS = range(1, 200)
@@ -234,6 +236,51 @@ def left_behind(seed: int) -> Outcome:
     life = Life(seed)
     life.world.after(3_000_000, life.leave_behind)
     return life.live()
+
+
+def test_a_rank_that_is_cut_off_and_does_not_stop_itself_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It can read, and takes that for a word from the store: nobody hears from it, and it does not know."""
+    monkeypatch.setattr(SimRank, "_is_out_of_reach", lambda _self: False)
+    assert any("is cut off and has not stopped itself" in muted(seed).live().violation for seed in SEEDS)
+
+
+def test_one_that_is_given_up_while_it_trains_and_goes_on_cut_off_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(SimRank, "_is_out_of_reach", lambda _self: False)
+    assert any("goes on as" in slowly(seed).violation for seed in SEEDS)
+
+
+def slowly(seed: int) -> Outcome:
+    life = muted(seed)
+
+    def slow() -> None:
+        for process in life.processes:
+            process.slow = 30 if process.muted else process.slow
+
+    for after_us in range(1_000_001, 9_000_001, 500_000):
+        life.world.after(after_us, slow)
+    return life.live()
+
+
+def test_a_life_that_goes_on_after_another_has_superseded_it_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Part, "_standing", lambda self: getattr(self.mine(), "state", None))
+    assert any(outcome.violation.startswith("past:") for outcome in map(crashing, SEEDS))
+
+
+def test_a_vote_that_is_counted_for_the_life_before_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A new life that takes over the seat of the old one, and with it whatever the old one has said."""
+    moves = RANK._moves[RankJoined]
+
+    def inherits(crew: Crew, rank: Rank, event: RankJoined, at_us: int, cup: Any) -> Any:
+        seat, seats = rank.seat, crew.seats
+        applied = rules.do_join(crew, rank, event, at_us, cup)
+        if seat:
+            rank.seat, crew.seats = seat, seats
+        return applied
+
+    for state, move in list(moves.items()):
+        if move.refuse is None:
+            monkeypatch.setitem(moves, state, msgspec.structs.replace(move, do=inherits))
+    assert "counts the vote of" in found_by("past")
 
 
 def test_a_store_that_forgets_and_is_not_told_apart_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:

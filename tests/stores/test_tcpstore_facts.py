@@ -3,6 +3,8 @@ version of torch, that adapter has to be looked at again."""
 
 from __future__ import annotations
 
+import signal
+from contextlib import suppress
 from datetime import timedelta
 from threading import Thread
 from time import monotonic
@@ -85,6 +87,36 @@ def test_whoever_asks_for_a_missing_key_wakes_up_those_who_wait(dial):
         thread.join(0.01)
     assert woken == [True]
     assert store.check(["awaited"]) is False
+
+
+@pytest.mark.parametrize("how", ["set", "append", "multi_set"])
+def test_a_write_that_is_not_acknowledged_succeeds_where_nobody_has_got_it(how):
+    """The server is stopped, and then killed. Who asks for an answer learns that there is none."""
+    with tcpstore_server() as server:
+        store, asking = (
+            TCPStore(server.host, server.port, is_master=False, wait_for_workers=False, timeout=PATIENCE)
+            for _ in range(2)
+        )
+        asking.set_timeout(timedelta(seconds=0.5))
+        server.popen.send_signal(signal.SIGSTOP)
+        began = monotonic()
+        if how == "multi_set":
+            store.multi_set(["lost"], ["value"])
+        else:
+            getattr(store, how)("lost", "value")
+        assert monotonic() - began < PATIENCE.total_seconds() / 2, "it has waited for nobody"
+        answer = Thread(target=_suppressed, args=(asking, "answered"), daemon=True)
+        answer.start()
+        answer.join(0.5)
+        assert answer.is_alive(), "what is answered waits for the answer"
+        server.kill()
+        answer.join(LIMIT_S)
+        assert not answer.is_alive()
+
+
+def _suppressed(store: TCPStore, key: str) -> None:
+    with suppress(DistNetworkError, DistStoreError):
+        store.compare_set(key, "", "value")
 
 
 def test_a_wait_holds_up_every_other_call_on_its_connection(dial):

@@ -12,7 +12,7 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
 from quorate.cli.asking import plain
-from quorate.cli.ranks import eventful, log_table
+from quorate.cli.decision_log import log_rows, sentences, stretches
 from quorate.cli.rounds import rounds_table, write_plots
 from quorate.core.errors import ConfigError
 from quorate.demo import demo_cluster, demo_federated, demo_ranks, demo_witnessed
@@ -118,9 +118,11 @@ def _ranks(console: Console, store: str, json: bool) -> Report:
                 progress.console.print(f"  after iteration {done:>3}: {what}", highlight=False)
 
         report, lines = demo_ranks(say, store)
-    if not json:
-        console.print("the attempts in which somebody came, went or said no, as the journal tells it:")
-        console.print(log_table([line for line in lines if eventful(line)]))
+    if json:
+        report.notes += sentences(lines)
+    else:
+        console.print("every attempt as the journal tells it; where nothing happened, several in one row with medians:")
+        console.print(*log_rows(stretches(lines, fold=True)), sep="\n")
     return report
 
 

@@ -6,18 +6,19 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Annotated, Any
 
-import msgspec
 import typer
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
 from quorate.cli import reason as reason_of
-from quorate.cli.asking import Json, few, one_line, plain, print_object, said
+from quorate.cli.asking import Json, one_line, plain, print_object, said
+from quorate.cli.decision_log import as_object, log_rows, stretches
 from quorate.cli.run import check_reason
 from quorate.core.errors import JournalError, QuorateError
 from quorate.core.ranks.state import RankState
-from quorate.hosts.onlooker import Line, Onlooker
+from quorate.hosts.decisions import Line
+from quorate.hosts.onlooker import Onlooker
 from quorate.hosts.peerless import OutOfReach, Shared, fix_of
 from quorate.stores.opening import open_store
 
@@ -36,7 +37,6 @@ Store = Annotated[
 ]
 RunOption = Annotated[str, typer.Option("--run", envvar="QUORATE_RUN", help="The run.")]
 Timeout = Annotated[float, typer.Option("--timeout", min=0.1, max=3600, help="Seconds to wait for the store.")]
-MOST_NAMES = 12
 
 
 @app.command()
@@ -72,10 +72,14 @@ def log(
     faults: Annotated[
         bool, typer.Option("--faults", help="Only attempts in which somebody came, went or said no.")
     ] = False,
+    fold: Annotated[
+        bool, typer.Option("--fold", help="One row for attempts in a row in which nobody came, went or said no.")
+    ] = False,
     timeout: Timeout = 5.0,
     json: Json = False,
 ) -> None:
-    """The decision log: what came of each attempt, who decided, who went and why, who came, how long they waited.
+    """The decision log: what came of each attempt, who decided, who was in, who came, who went and why, and how long it
+    took: training until the first one arrived, waiting for the last one, deciding.
 
     Examples:
 
@@ -84,9 +88,9 @@ def log(
         quorate ranks log sqlite:///srv/run --run bert --faults --last 20
     """  # fmt: skip
     with _looking("ranks log", store, run, timeout, json) as (onlooker, answer):
-        lines = [line for line in onlooker.lines if not faults or eventful(line)][-last:]
+        lines = [line for line in onlooker.lines if not faults or line.eventful()][-last:]
         value = {"run": run, "attempts": [as_object(line) for line in lines], "stopped": onlooker.stopped}
-        answer(value, lambda console: _show_log(console, lines, onlooker.stopped))
+        answer(value, lambda console: _show_log(console, stretches(lines, fold), onlooker.stopped))
 
 
 @app.command()
@@ -198,56 +202,9 @@ def _heartbeat(rank: dict[str, Any], dead_s: float) -> Text:
     return Text(f"none for {said(age_s)}", style="red" if age_s > dead_s / 2 else "yellow")
 
 
-def eventful(line: Line) -> bool:
-    decision = line.decision
-    return bool(decision.gone or decision.came or decision.against or line.left or decision.outcome != "committed")
-
-
-def as_object(line: Line) -> dict[str, Any]:
-    decision = msgspec.structs.asdict(line.decision)
-    return decision | {
-        "gone": [{"rank": rank, "why": why} for rank, why in line.decision.gone],
-        "left": [{"rank": rank, "why": why} for rank, why in line.left],
-        "joined": line.joined,
-    }
-
-
-def log_table(lines: list[Line]) -> Table:
-    table = Table(box=None, pad_edge=False, header_style="dim")
-    for column in ("at", "attempt", "of"):
-        table.add_column(column, justify="right", no_wrap=True)
-    for column in ("outcome", "by"):
-        table.add_column(column, no_wrap=True)
-    table.add_column("in", justify="right", no_wrap=True)
-    table.add_column("waited", justify="right", no_wrap=True)
-    table.add_column("last", no_wrap=True)
-    table.add_column("who came, went, said no", min_width=24)
-    for line in lines:
-        decision = line.decision
-        style = {"committed": "green", "repeated": "red"}.get(decision.outcome, "yellow")
-        table.add_row(
-            said(decision.at_us / 1e6), str(decision.attempt), str(decision.number),
-            Text(decision.outcome, style=style), plain(decision.decider),
-            str(len(decision.members)), said(decision.longest_wait_us / 1e6),
-            plain(decision.last_to_come), Text(plain(happened(line))),
-        )  # fmt: skip
-    return table
-
-
-def happened(line: Line) -> str:
-    decision = line.decision
-    parts = [f"{rank} given up: {why}" for rank, why in decision.gone]
-    parts += [f"{rank} left: {why or 'no reason'}" for rank, why in line.left]
-    if decision.against:
-        parts.append(f"no from {few(decision.against, MOST_NAMES)}")
-    if decision.came:
-        parts.append(f"counted in {few(decision.came, MOST_NAMES)}")
-    return "; ".join(parts)
-
-
-def _show_log(console: Console, lines: list[Line], stopped: str | None) -> None:
-    if lines:
-        console.print(log_table(lines))
+def _show_log(console: Console, shown: list[list[Line]], stopped: str | None) -> None:
+    if shown:
+        console.print(*log_rows(shown), sep="\n")
     else:
         console.print("no attempt has been decided", markup=False)
     if stopped is not None:

@@ -4,11 +4,12 @@ machines  one page per kind: its tables as diagrams and in full, its events, sig
 diagram   a table as a Mermaid state diagram
 fields    the fields of a struct: types, limits, defaults, and the docstrings below them
 catalog   the page of all error codes
+ports     the page of what stores promise of each operation
 settings  the server's settings as a TOML file
 excerpts  pieces of source files inside pages that are written by hand
 
-``python -m quorate.docs`` writes the pages, ``--check`` names those that are stale. This room reads the core and
-the settings and writes below ``docs/``; only the command line imports it.
+``python -m quorate.docs`` writes the pages, ``--check`` names those that are stale. This room reads the core, the
+settings and the suites' promises, and writes below ``docs/``; only the command line imports it.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from quorate.core.machine import Kind
 from quorate.docs.catalog import catalog_page
 from quorate.docs.excerpts import with_excerpts
 from quorate.docs.machines import machine_page
+from quorate.docs.ports import ports_page
 from quorate.docs.settings import settings_page
 
 __all__ = ["pages", "stale", "write"]
@@ -30,6 +32,7 @@ def pages(root: Path, kinds: Iterable[Kind] = tuple(ALL)) -> dict[str, str]:
     """Every page that is made from the code, by its path below ``root``, as it should be."""
     made = {f"docs/machines/{kind.name}.md": machine_page(kind) for kind in kinds}
     made["docs/reference/errors.md"] = catalog_page()
+    made["docs/reference/ports.md"] = ports_page()
     made["docs/reference/quorate.toml"] = settings_page()
     for path in [root / "README.md", *sorted((root / "docs").rglob("*.md"))]:
         name = path.relative_to(root).as_posix()

@@ -1,6 +1,7 @@
 """Shells over ``core.host``.
 
 carry    what a store answered, as the host's logic wants to hear it
+decisions  the decision log of ranks, as the journal tells it
 inline   a host in the caller's thread, for tests, benchmarks and tools
 server   many runs in one process, with asyncio
 workshop   processes beside it that touch weights: workbench is their main, duties what they do, keys where things lie

@@ -18,10 +18,11 @@ from quorate.core.journal import NONCE_BYTES, chain_seed, decode_created, decode
 from quorate.core.kinds import PEERLESS
 from quorate.core.ranks.collect import Collector
 from quorate.core.ranks.events import AttemptDecided, RankJoined, RankLeft, RanksSignal, RunStopped
-from quorate.core.ranks.state import OUT, Crew, Decision
+from quorate.core.ranks.state import OUT, Crew, RankState
 from quorate.core.ranks.times import derive
 from quorate.core.run import Decided, Run
 from quorate.hosts.carry import read_run
+from quorate.hosts.decisions import NONE, Line, phases, restored
 from quorate.hosts.peerless import PLACE, Shared
 from quorate.ports import Append, Appended
 
@@ -35,14 +36,6 @@ class UnknownRun(QuorateError):
         self.why = f"there is no run {run!r} in {where}"
         self.fix = "correct the name or the store; the first rank that comes creates a run"
         super().__init__(f"{self.why}; {self.fix}")
-
-
-class Line(msgspec.Struct):
-    """One attempt in the decision log. Goodbyes and joins belong to the attempt during which they were written."""
-
-    decision: Decision
-    left: list[tuple[str, str]] = []
-    joined: list[str] = []
 
 
 class Onlooker:
@@ -77,8 +70,8 @@ class Onlooker:
         if snapshot is not None:
             run = Run.restore(PEERLESS, self._name, snapshot.n, snapshot.root, snapshot.pages)
             machine: Any = run.machine
-            self.lines = [Line(decision) for decision in machine.crew.log]
-        pending = Line(_NONE)
+            self.lines = restored(machine.crew.log)
+        pending = Line(NONE)
         for payload in entries:
             if run is None:
                 run = Run.create(PEERLESS, decode_created(decode_entry(payload, self._name, 1)))
@@ -99,10 +92,17 @@ class Onlooker:
                 case RunStopped():
                     self.stopped = event.reason
                 case AttemptDecided():
-                    pending.decision = machine.crew.log[-1]
-                    self.lines.append(pending)
-                    pending = Line(_NONE)
+                    self.lines.append(self._finished(pending, event, machine.crew))
+                    pending = Line(NONE)
         return pending
+
+    def _finished(self, line: Line, event: AttemptDecided, crew: Crew) -> Line:
+        before = self.lines[-1].decision if self.lines else NONE
+        line.decision = crew.log[-1]
+        line.was_in = before.members
+        line.learners = [rank.id for rank in crew.of(RankState.LEARNING)]
+        line.phases = phases(event, line.decision, before.at_us)
+        return line
 
     def watch(self, most_s: float) -> dict[str, Any]:
         """Look at the beats for as long as it takes to see everybody's next one, at most so long. What it shows of a
@@ -138,7 +138,9 @@ class Onlooker:
     def _shown(self, collector: Collector, moved: dict[str, int], began_us: int, at_us: int) -> dict[str, Any]:
         shown = collector.overview(self._machine(), at_us)
         shown.pop("log")
-        last = {name: line.decision.number for line in self.lines for name in line.decision.members}
+        last: dict[str, int] = {}
+        for line in self.lines:
+            last |= dict.fromkeys(line.stayed(), line.decision.number)
         for rank in shown["ranks"]:
             name = str(rank["rank"])
             rank["beating"] = name in moved
@@ -175,6 +177,3 @@ class Onlooker:
 
 def _now_us() -> int:
     return time.monotonic_ns() // 1000
-
-
-_NONE = Decision(0, 0, "", "", [], [], [], [], 0, 0, "")

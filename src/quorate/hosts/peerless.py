@@ -139,8 +139,13 @@ class Peerless:
                 between()
 
     def _failed(self, error: JournalError, began_s: float) -> None:
+        """Whoever waited for longer than the others do stood still itself. It has been given up, or will read that it
+        has not: what failed meanwhile says nothing of the store as it is now."""
+        now_s = time.monotonic()
         self._failing_s = began_s if self._failing_s is None else self._failing_s
-        self.check_reach(time.monotonic() - self._failing_s, str(error))
+        if now_s - self._failing_s > self.times.dead_s:
+            self._failing_s = now_s
+        self.check_reach(now_s - self._failing_s, str(error))
 
     def check_reach(self, silent_s: float, why: str) -> None:
         """Raises OutOfReach if the store has been silent for too long."""

@@ -44,9 +44,11 @@ class Task(msgspec.Struct, frozen=True, array_like=True, tag="task"):
 
 
 class Be(msgspec.Struct, frozen=True, array_like=True, tag="be"):
-    """Beat for this life from now on; 0 for none."""
+    """Beat for this life from now on; 0 for none. ``beaten_us``: when the last beat of this life was sent that got
+    through, by another beater before this one."""
 
     incarnation: int
+    beaten_us: int = 0
 
 
 class Tell(msgspec.Struct, frozen=True, array_like=True, tag="tell"):
@@ -67,9 +69,11 @@ class Sight(msgspec.Struct, frozen=True, array_like=True):
     trouble: str
     """What the store said when it failed, as long as beats fail."""
     failing_us: int
-    """Since when."""
+    """Since when: from the last one that got through, since that is what the others go by."""
     looks: int
     """How often it has looked. One that has not yet is not of use yet."""
+    beaten: tuple[int, int] = (0, 0)
+    """The life it beats for, and when the last beat of that was sent that got through; 0 if none has."""
 
 
 _said = msgspec.msgpack.Decoder(Task | Be | Tell)
@@ -99,18 +103,24 @@ class Beater:
         self._looks = 0
         self._troubles: dict[str, tuple[str, int]] = {}
         """Of beats and of looks, each since when: only the same one's success ends it."""
+        self._reached: dict[str, int] = {}
+        """When the last beat and the last look began that got through."""
         self._beat_us = self._look_us = 0
 
-    def be(self, incarnation: int) -> None:
+    def be(self, incarnation: int, beaten_us: int = 0) -> None:
         self._incarnation = incarnation
         self._count = 0
         self._beat_us = self._look_us = 0
         self._troubles.pop("beat", None)
+        self._reached.pop("beat", None)
+        if beaten_us:
+            self._reached["beat"] = beaten_us
 
     def sight(self) -> Sight:
         trouble, failing_us = min(self._troubles.values(), key=lambda found: found[1], default=("", 0))
         seen = [seen for _, seen in self._seen.values()]
-        return Sight(self._looked_us, self._steady_us, seen, trouble, failing_us, self._looks)
+        beaten = (self._incarnation, self._reached.get("beat", 0))
+        return Sight(self._looked_us, self._steady_us, seen, trouble, failing_us, self._looks, beaten)
 
     def turn(self) -> float:
         """Do what is due. Returns the seconds until the next. It looks before it beats: a beater that replaces another
@@ -133,9 +143,17 @@ class Beater:
                 self._pulse = self._opens()
             call(self._pulse)
         except (QuorateError, OSError) as error:
-            self._troubles[what] = (str(error), self._troubles.get(what, ("", at_us))[1])
+            since_us = self._troubles[what][1] if what in self._troubles else self._since_us(what, at_us)
+            self._troubles[what] = (str(error), since_us)
         else:
             self._troubles.pop(what, None)
+            self._reached[what] = at_us
+
+    def _since_us(self, what: str, at_us: int) -> int:
+        """Since the last that got through. If that is so long ago that the others have given the rank up, it stood
+        still: it will read so in the record, and a store that fails once must not end it."""
+        reached_us = self._reached.get(what, at_us)
+        return reached_us if at_us - reached_us <= self._task.dead_s * 1e6 else at_us
 
     def _beat(self, pulse: Pulse) -> None:
         self._count += 1
@@ -218,7 +236,7 @@ def main() -> None:
     while said is not None and os.getppid() == parent:
         for message in said:
             if isinstance(message, Be):
-                beater.be(message.incarnation)
+                beater.be(message.incarnation, message.beaten_us)
             elif isinstance(message, Tell) and not line.say(beater.sight()):
                 return
         said = line.hear(beater.turn())

@@ -38,6 +38,8 @@ class Lookout:
         self._asked = self._begun = False
         self._still_s = self._asked_s = self._tended_s = 0.0
         self._beating = 0
+        self._beaten = (0, 0)
+        """The life that was beaten for last, and when a beat last got through. The next beater goes on from there."""
         self._start()
         _alive.add(self)
 
@@ -53,12 +55,13 @@ class Lookout:
         self._tended_s = now_s
         try:
             if incarnation != self._beating:
-                self._say(Be(incarnation))
+                self._say(Be(incarnation, self._beaten[1] if self._beaten[0] == incarnation else 0))
                 self._beating = incarnation
             for body in self._received():
                 self._asked, self._still_s = False, 0.0
                 sight = read_sight(body)
                 self._begun = sight.looks > 0
+                self._beaten = sight.beaten if sight.beaten[1] else self._beaten
                 self._take(sight)
             self._ask(now_s, looked_s)
         except BlockingIOError:

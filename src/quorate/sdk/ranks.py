@@ -380,10 +380,10 @@ class Ranks:
         self._drain.begin()
 
     def explain(self) -> str:
-        """What this rank is waiting for, and why."""
+        """At which stage this rank is, what it is waiting for, and why."""
         self._read_on()
         self._peer.now_us = now_us()
-        return self._peer.explain().sentence
+        return self.part.explain()
 
     def overview(self) -> dict[str, Any]:
         self._read_on()

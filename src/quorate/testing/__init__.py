@@ -5,6 +5,7 @@
     mailbox.py     MAILBOX_CHECKS
     series.py      SERIES_CHECKS
     objects.py     OBJECTS_CHECKS
+    promises.py    PROMISES: which operations are atomic, acknowledged and durable, and what checks that
     faults.py      LostReply: a journal whose replies get lost
     expect.py      assertions without a test framework
 
@@ -15,6 +16,7 @@ from quorate.testing.faults import LostReply, append_surely
 from quorate.testing.journal import JOURNAL_CHECKS, check_journal
 from quorate.testing.mailbox import MAILBOX_CHECKS, check_mailbox
 from quorate.testing.objects import OBJECTS_CHECKS, check_objects
+from quorate.testing.promises import PROMISES, Promise
 from quorate.testing.pulse import PULSE_CHECKS, check_pulse
 from quorate.testing.series import SERIES_CHECKS, SUITE_IN_ALL, SUITE_PER_RUN, SUITE_TIERS, check_series
 
@@ -22,12 +24,14 @@ __all__ = [
     "JOURNAL_CHECKS",
     "MAILBOX_CHECKS",
     "OBJECTS_CHECKS",
+    "PROMISES",
     "PULSE_CHECKS",
     "SERIES_CHECKS",
     "SUITE_IN_ALL",
     "SUITE_PER_RUN",
     "SUITE_TIERS",
     "LostReply",
+    "Promise",
     "append_surely",
     "check_journal",
     "check_mailbox",

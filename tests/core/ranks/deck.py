@@ -109,8 +109,8 @@ class Deck:
     def beat(self, rank: int, seq: int) -> RankBeat:
         return RankBeat(str(rank), self.rank(rank).incarnation, seq)
 
-    def arrival(self, rank: int, ok: bool = True) -> RankArrived:
-        return RankArrived(str(rank), self.rank(rank).incarnation, self.crew.attempt + 1, ok)
+    def arrival(self, rank: int, ok: bool = True, tried_us: int = 0) -> RankArrived:
+        return RankArrived(str(rank), self.rank(rank).incarnation, self.crew.attempt + 1, ok, tried_us)
 
 
 class Sailor:

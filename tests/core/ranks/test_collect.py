@@ -67,6 +67,25 @@ def test_a_record_is_due_when_all_have_arrived_and_not_before() -> None:
     assert record.decider == "0"
 
 
+def test_when_each_arrived_follows_from_how_long_it_was_at_the_attempt_though_all_are_seen_at_once() -> None:
+    watcher = Watcher(0, 1, 2)
+    watcher.pass_s(10, 0, 1, 2)
+    for rank, tried_s in ((0, 9), (1, 4), (2, 7)):
+        assert watcher.hear(watcher.deck.arrival(rank, tried_us=tried_s * SECOND)) is None
+    watcher.now_us += SECOND
+    record = watcher.record()
+    assert record.arrived == [2, 3, 1], "in order of arrival"
+    assert record.waits_us == [7 * SECOND, 4 * SECOND, 2 * SECOND]
+
+
+def test_nobody_arrived_after_it_was_seen_whatever_it_says() -> None:
+    watcher = Watcher(0)
+    watcher.pass_s(2, 0)
+    assert watcher.hear(watcher.deck.arrival(0, tried_us=60 * SECOND)) is None
+    watcher.now_us += SECOND
+    assert watcher.record().waits_us == [SECOND]
+
+
 def test_the_first_word_of_a_rank_counts() -> None:
     watcher = Watcher(0)
     watcher.arrive(0, ok=False)

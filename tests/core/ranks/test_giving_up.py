@@ -69,3 +69,17 @@ def test_those_who_may_give_it_up_do_so_one_after_the_other() -> None:
     turns_us = sorted(sailor.part._turn_us() for sailor in crew)
     assert turns_us == [min(place * slot_us, most_us) for place in range(12)]
     assert turns_us[8] < turns_us[9] < turns_us[10] == most_us
+
+
+def test_a_new_life_is_not_given_up_for_the_silence_of_the_old_one_in_the_entry_that_lets_it_in() -> None:
+    boat = Boat(form_members=2)
+    first, second = boat.board(0, 1)
+    second.kill()
+    boat.pass_s(boat.dead_s + 0.1)
+    again = boat.sailor(1)
+    again.go(again.peer.load())
+    boat.until(lambda: not again.busy)
+    boat.store.do(next(again.part.join()), lambda _: None)  # its letter, which nobody has written in yet
+    (turn,) = boat.all_vote(first)
+    assert boat.read_on(first).gone == []
+    assert turn.members == ["0", "1"]

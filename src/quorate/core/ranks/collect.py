@@ -42,7 +42,8 @@ class Collector:
         self._since_us = now_us
         self._calm_until_us = 0
         self._here: tuple[str, ...] = ()
-        self._watched = {rank.id for rank in machine.crew.here()}
+        self._watched = {rank.id: rank.seat for rank in machine.crew.here()}
+        """By rank, the life whose silence is known. A newer one must not be given up for the silence of the older."""
         for rank in machine.crew.here():
             self._detector.watch(rank.id, now_us)
 
@@ -68,8 +69,13 @@ class Collector:
             return Refusal("stale_token", why, "read the journal, then go on from there")
         if rank.state is not RankState.MEMBER:
             return Refusal("wrong_state", f"rank {rank.id} is {rank.state.value}", "wait to be counted in")
-        self._arrivals.setdefault(rank.seat, Arrival(signal.ok, now_us))
+        self._arrivals.setdefault(rank.seat, Arrival(signal.ok, self._came_us(signal, now_us)))
         return None
+
+    def _came_us(self, arrival: RankArrived, seen_us: int) -> int:
+        """When it came. Whoever decides sees most arrivals late and all at once, so each says how long it was at the
+        attempt. It cannot have come after it was seen."""
+        return min(seen_us, self._since_us + arrival.tried_us) if arrival.tried_us else seen_us
 
     def _written_us(self, seen_us: int) -> int:
         """The earliest that a beat can be which this look was the first to see: the look before did not see it. Where
@@ -98,7 +104,7 @@ class Collector:
         gone = self.gone(crew, now_us)
         without = {rank.seat for rank in gone}
         here = crew.seats_of_members() - without
-        arrived = [seat for seat in self._arrivals if seat in here]
+        arrived = sorted((seat for seat in self._arrivals if seat in here), key=lambda seat: self._arrivals[seat].at_us)
         if len(arrived) < len(here) or not crew.enough(arrived, crew.coming(not arrived, without)):
             return []
         against = [seat for seat in arrived if not self._arrivals[seat].ok]
@@ -127,7 +133,8 @@ class Collector:
 
     def _suspects(self, rank: Rank, now_us: int) -> bool:
         silent_us = self._detector.silent_us(rank.id, now_us)
-        return silent_us is not None and silent_us > self._timeout_us and rank.id != self.decider
+        known = silent_us is not None and self._watched.get(rank.id) == rank.seat
+        return known and (silent_us or 0) > self._timeout_us and rank.id != self.decider
 
     def _why(self, rank: Rank, now_us: int) -> str:
         silent_us = self._detector.silent_us(rank.id, now_us) or 0
@@ -144,15 +151,15 @@ class Collector:
                     self._since_us = now_us
                 case RankJoined():
                     self._detector.watch(event.member, now_us)
-                    self._watched.add(event.member)
+                    self._watched[event.member] = machine.crew.ranks[event.member].seat
                 case MemberEvent():
                     self._detector.touch(event.member, now_us)
         here = machine.crew.names_here()
         if here is self._here:  # the very same: nobody has come or gone
             return
         self._here = here
-        for gone in self._watched.difference(here):
-            self._watched.discard(gone)
+        for gone in self._watched.keys() - here:
+            del self._watched[gone]
             self._detector.drop(gone)
         for seat in self._arrivals.keys() - machine.crew.seated().keys():
             del self._arrivals[seat]

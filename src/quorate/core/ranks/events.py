@@ -48,7 +48,8 @@ class AttemptDecided(Event, frozen=True, array_like=True, tag="attempt-decided")
     """Whom the decider has given up, and why; also of those who waited to be counted in."""
     decider: MemberId
     waits_us: Annotated[list[Counter], Meta(max_length=4096)] = []
-    """How long each of ``arrived`` stood there, as far as the decider saw."""
+    """How long each of ``arrived`` had stood there when the decider proposed this, by its clock. When somebody came it
+    knows from how long that one was at the attempt, which began for all when the record before was there."""
 
 
 class RunStopped(Event, frozen=True, array_like=True, tag="run-stopped"):
@@ -71,6 +72,8 @@ class RankArrived(Signal, frozen=True, array_like=True, tag="rank-arrived"):
     incarnation: Counter
     attempt: Counter
     ok: bool
+    tried_us: Counter = 0
+    """How long it was at it, by its own clock; 0 if it does not say. A duration: no two clocks are compared."""
 
     def topic(self) -> str:
         return "attempt"

@@ -90,6 +90,8 @@ class Part:
         self._letters = 0
         self._let_in = False
         self._now: Turn | None = None
+        self._began_us = 0
+        """When it was told of the attempt that it is in."""
         peer.folding = self._folding
         peer.outdated = self._outdated
 
@@ -109,6 +111,10 @@ class Part:
 
     def mine(self) -> Rank | None:
         return self.crew.ranks.get(self.peer.me)
+
+    def explain(self) -> str:
+        """At which stage this rank is, and what the run waits for."""
+        return f"rank {self.peer.me} is in stage {self.stage.value}; {self.peer.explain().sentence}"
 
     # -- joining ----------------------------------------------------------------------------------------------------
 
@@ -243,7 +249,7 @@ class Part:
         name begins a new life, and is told so by ``joined``."""
         attempt = self._trying().attempt
         self.stage = Stage.READY
-        note = encode(RankArrived(self.peer.me, self.incarnation, attempt, ok))
+        note = encode(RankArrived(self.peer.me, self.incarnation, attempt, ok, self.peer.now_us - self._began_us))
         if self._decided() < attempt:
             yield from self._arrive(attempt, note)
         while self._decided() < attempt:
@@ -357,6 +363,7 @@ class Part:
         index = now.index if names is now.members else names.index(self.peer.me)
         before = Decision(crew.attempt + 1, crew.number, "committed", "", names, [], [], [], 0, 0, "")
         self.stage = Stage.NEW_ITERATION
+        self._began_us = self.peer.now_us
         self._now = Turn(
             crew.attempt + 2, crew.number + 1, names, index, False, names, before, crew.config.generation
         )  # fmt: skip
@@ -385,6 +392,7 @@ class Part:
         if not in_it:
             donors = donors or names
         index = names.index(self.peer.me) if in_it else -1
+        self._began_us = self.peer.now_us
         self._now = Turn(crew.attempt + 1, crew.number, names, index, joined, donors, before, crew.config.generation)
         return self._now
 

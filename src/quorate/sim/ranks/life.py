@@ -41,7 +41,7 @@ class Outcome(msgspec.Struct, frozen=True):
 class Life:
     def __init__(self, seed: int, record: bool = False) -> None:
         self.world = world = World(seed, record)
-        self.checkers = Checkers(RUN, PEERLESS)
+        self.checkers = Checkers(RUN, PEERLESS, self._acts, self._rests)
         self.store = Store(world, RUN, self.checkers.durable)
         self.times = derive(DEAD_S)
         self.created = RunCreated(
@@ -55,6 +55,12 @@ class Life:
         """Ranks that nobody starts again."""
         self._left_behind = False
         self._over = False
+
+    def _acts(self, life: tuple[str, int]) -> bool:
+        return any(process.is_cut_off(life) and not process.resting for process in self.processes)
+
+    def _rests(self, life: tuple[str, int]) -> bool:
+        return any(process.is_cut_off(life) and process.resting for process in self.processes)
 
     def live(self) -> Outcome:
         violation = ""
@@ -176,6 +182,19 @@ class Life:
     def _mend(self, victim: SimRank) -> None:
         victim.cut_off = False
 
+    def mute(self) -> None:
+        """One can read, and nothing that it writes gets through: as if the store were full for it. No fault that is
+        drawn: tests ask for it."""
+        if self._over or not any(process.alive for process in self.processes):
+            return
+        victim = self._one()
+        victim.muted = True
+        self.world.after(self.world.between(100 * MS, 2 * SECOND), self._unmute, victim)
+        self._again(victim, 3 * SECOND, 4 * SECOND)
+
+    def _unmute(self, victim: SimRank) -> None:
+        victim.muted = False
+
     def _slow(self) -> None:
         self._one().slow = self.world.rng.choice((3, 10))
 
@@ -236,7 +255,7 @@ class Life:
         self._over = True
         self.world.note("fault", lambda: "no more from here on")
         for process in self.processes:
-            process.cut_off = False
+            process.cut_off = process.muted = False
             process.slow = 1
             process.weather = 0.0
             process.die_after = None

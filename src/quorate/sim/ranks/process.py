@@ -29,6 +29,9 @@ LOST = 0.01
 SNAPSHOT_EVERY = 25
 
 
+READS = (ops.Load, ops.Read, ops.Watch, ops.Await, ops.Beats, ops.Arrivals, ops.Collect)
+
+
 class Rest(msgspec.Struct, frozen=True):
     """The training itself: nothing is asked of the store meanwhile."""
 
@@ -46,6 +49,9 @@ class SimRank:
         self.alive = True
         self.ended = ""
         self.cut_off = False
+        self.muted = False
+        """What it writes does not get through."""
+        self.resting = False
         self.slow = 1
         self.leaving = False
         self.attempt = 0
@@ -64,6 +70,11 @@ class SimRank:
         self._script: Generator[Any, Any, None] = self._train()
         self._reached_us = world.now_us
         self._beats = 0
+        self._beaten_us: int | None = None
+        """When the last beat of this life was sent that got through."""
+        self._beaten_as = 0
+        self._failing_us: int | None = None
+        """Since when none does: from the last that did."""
         world.note(self.name, lambda: "starts")
         self._go_on(None)
         self._beat()
@@ -136,6 +147,10 @@ class SimRank:
             if self.die_after < 0:
                 self.kill("between two operations")
                 return
+        self.resting = False
+        if self._is_out_of_reach():
+            self._end("cut off from the store")
+            return
         self.peer.now_us = self.now_us()
         try:
             gone = isinstance(result, EntriesGone)
@@ -147,6 +162,7 @@ class SimRank:
             self._end("done")
             return
         if isinstance(op, Rest):
+            self.resting = True
             self.world.after(op.us, self._go_on, None)
         else:
             self._ask(op)
@@ -156,6 +172,7 @@ class SimRank:
         return self.peer.run is not None
 
     def _ask(self, op: ops.Op) -> None:
+        self._checkers.asked(self.name, (self.rank, self.part.incarnation))
         self.world.note(self.name, lambda: f"asks {op}"[:100])
         if self.world.chance(3 * self.weather):
             self._lose(op)
@@ -176,7 +193,7 @@ class SimRank:
 
     def _reaches(self, op: ops.Op, asked_us: int) -> None:
         """A store that is out of reach answers nothing: what was asked is asked again, unless it may have happened."""
-        if self.cut_off:
+        if self.cut_off or (self.muted and not isinstance(op, READS)):
             self._fails(op, asked_us)
             return
         reply: Any = lambda result: self.world.after(self._under_way_us(), self._replied, op, asked_us, result)  # noqa: E731
@@ -192,7 +209,7 @@ class SimRank:
     def _fails(self, op: ops.Op, asked_us: int) -> None:
         if not self.alive:
             return
-        if self.world.now_us - self._reached_us > self._times.stop_s * 1e6:
+        if self.world.now_us - self._reached_us > self._times.stop_s * 1e6 or self._is_out_of_reach():
             self._end("cut off from the store")
             return
         left_us = asked_us + round(self._times.op_s * 1e6) - self.world.now_us
@@ -202,8 +219,22 @@ class SimRank:
             self.world.after(left_us, self._ask_again, op)
 
     def _ask_again(self, op: ops.Op) -> None:
-        if self.alive:
+        if self.alive and self._is_out_of_reach():
+            self._end("cut off from the store")
+        elif self.alive:
             self._ask(op)
+
+    def _is_out_of_reach(self) -> bool:
+        """Its beats do not get through, though its reads may: the others will give it up."""
+        failing_us = self._failing_us
+        return failing_us is not None and self.world.now_us - failing_us > self._times.stop_s * 1e6
+
+    def is_cut_off(self, life: tuple[str, int]) -> bool:
+        """Whether this life has been alive, awake and cut off ever since its last beat got through."""
+        beaten_us = self._beaten_us
+        if not self.alive or life != (self.rank, self._beaten_as) or beaten_us is None:
+            return False
+        return (self.cut_off or self.muted) and self._paused_us <= beaten_us
 
     # -- its pulse, on a connection of its own ----------------------------------------------------------------------
 
@@ -212,8 +243,16 @@ class SimRank:
         if not self.alive:
             return
         self.world.after(round(self._times.beat_s * 1e6), self._beat)
-        if self._awake() and self.part.incarnation:
+        if not self.part.incarnation or self.peer.run is None or self._paused_us > self.world.now_us:
+            return
+        if self._beaten_as != self.part.incarnation:
+            self._beaten_as, self._beaten_us, self._failing_us = self.part.incarnation, None, None
+        if self.cut_off or self.muted:
+            if self._failing_us is None:
+                self._failing_us = self.world.now_us if self._beaten_us is None else self._beaten_us
+        else:
             self._beats += 1
+            self._beaten_us, self._failing_us = self.world.now_us, None
             beat = self.part.beat(self._beats)
             self.world.after(self._under_way_us(), self._store.do, beat, _nothing, self.known)
 

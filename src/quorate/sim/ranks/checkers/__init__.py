@@ -6,11 +6,13 @@ votes     a vote counts as it was given; a single no repeats the iteration
 growth    attempts always grow, the number exactly with each commit
 duties    what is made once is the same for everybody
 progress  when the faults stop, all who are alive are in and go on
+past      a life that is over changes nothing; one that is cut off stops itself before it is given up
 generations  after a store was lost a majority goes on, once, where it stood
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from quorate.core.ranks.events import AttemptDecided
@@ -22,6 +24,7 @@ from quorate.sim.ranks.checkers.duties import Duties
 from quorate.sim.ranks.checkers.early import Early
 from quorate.sim.ranks.checkers.generations import Generations
 from quorate.sim.ranks.checkers.growth import Growth
+from quorate.sim.ranks.checkers.past import Past
 from quorate.sim.ranks.checkers.progress import Progress
 from quorate.sim.ranks.checkers.records import Records
 from quorate.sim.ranks.checkers.votes import Votes
@@ -31,8 +34,11 @@ class Checkers:
     """All of them, told everything. Most promises are made within a generation of the run, and there is a checker of
     each for every one."""
 
-    def __init__(self, run: str, kinds: Kinds) -> None:
+    def __init__(self, run: str, kinds: Kinds, acts: Callable[[Life], bool], rests: Callable[[Life], bool]) -> None:
+        """``acts`` and ``rests``: see ``past``."""
         self._run = run
+        self._acts = acts
+        self._rests = rests
         self._kinds = kinds
         self.attempts = 0
         """That were decided, whatever was lost or begun afresh since."""
@@ -71,6 +77,11 @@ class Checkers:
         for checker in self._of(turn):
             checker.delivered(process, turn.attempt, value)
 
+    def asked(self, process: str, life: Life) -> None:
+        for checkers in self._within.values():
+            for checker in checkers:
+                checker.asked(process, life)
+
     def crew(self) -> Crew | None:
         machine: Any = None if self._fold is None else self._fold.machine
         return None if machine is None else machine.crew
@@ -81,13 +92,16 @@ class Checkers:
             self._fold = fold(self._kinds, self._run, [payload])
             crew = self.crew()
             if crew is not None:
-                within = [Records(crew.attempt), Early(), Votes(), Growth(crew.attempt, crew.number), Duties()]
+                within: list[Checker] = [Records(crew.attempt), Early(), Votes(), Growth(crew.attempt, crew.number)]
+                within += [Duties(), Past(crew.attempt, self._acts, self._rests)]
                 self._within[crew.config.generation, self._store] = within
             return
         attempt, number, enough = crew.attempt + 1, crew.number, crew.needed()
         before = {rank.seat: (rank.id, rank.incarnation) for rank in crew.members()}
         _, recorded = run.extend(payload)
         for _, event in recorded:
+            for checker in self._within[crew.config.generation, self._store]:
+                checker.happened(run.head.n, event)
             if isinstance(event, AttemptDecided):
                 self.attempts += 1
                 named = {*event.arrived, *(seat for seat, _ in event.gone)}

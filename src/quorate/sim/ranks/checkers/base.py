@@ -6,6 +6,7 @@ from typing import Any
 
 import msgspec
 
+from quorate.core.machine import Event
 from quorate.core.ranks.events import AttemptDecided
 from quorate.core.ranks.part import Turn
 from quorate.sim.checkers.base import Violation
@@ -42,6 +43,12 @@ class Checker:
 
     def delivered(self, _process: str, attempt: int, value: bytes) -> None:
         """A process was given what was to be made once."""
+
+    def asked(self, _process: str, _life: Life) -> None:
+        """A process asks something of the store."""
+
+    def happened(self, n: int, event: Event) -> None:
+        """This is durable, in this entry. A record is told afterwards, with what was true before it."""
 
     def decided(self, record: Record) -> None:
         """A record is durable."""
