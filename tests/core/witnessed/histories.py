@@ -95,6 +95,8 @@ def _commit(course: Course, name: str, life: int, which: int) -> Any:
 
 def _stored(course: Course, name: str, life: int, which: int) -> Any:
     of = course.place.model or model(course.place.step)
+    if course.keepers and which:
+        name, life = course.keepers[0]
     return e.CheckpointStored(name, life, course.epoch, course.place.step, of, model(which, "file"), 10)
 
 

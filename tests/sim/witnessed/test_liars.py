@@ -8,6 +8,7 @@ import pytest
 from tests.sim.witnessed.ward import course_of, events, lies, lived, small, when_started
 
 from quorate.core.witnessed.events import (
+    CheckpointStored,
     MemberReadmitted,
     MemberRemoved,
     ResultVoided,
@@ -18,6 +19,7 @@ from quorate.core.witnessed.events import (
 from quorate.core.witnessed.state import Course
 from quorate.sim.witnessed import Life
 from quorate.sim.witnessed.history import Course as Walk
+from quorate.sim.witnessed.liars import HOLLOW
 from quorate.sim.witnessed.life import RUN
 from quorate.sim.witnessed.members import SimMember
 from quorate.sim.world import MS
@@ -170,6 +172,27 @@ def test_who_accuses_everybody_else_is_alone_with_it() -> None:
     assert events(life, MemberRemoved) == []
     assert not any(member.ejected for member in course.members.values())
     assert course.step == 8
+
+
+def test_who_only_says_that_it_stored_the_model_costs_its_steps_and_no_more() -> None:
+    """All are dead after the first checkpoint, which is none. Those who come then go back to the beginning."""
+    life = small(size=3, rounds_per_epoch=2, total_steps=4)
+    lies(life, m1=HOLLOW, m2=HOLLOW, m3=HOLLOW)
+
+    def look() -> None:
+        course = life.course()
+        if course is not None and course.stored.step:
+            for process in life.members:
+                process.kill()
+        else:
+            life.world.after(10 * MS, look)
+
+    life.world.after(10 * MS, look)
+    course = lived(life)
+    first, *_ = events(life, CheckpointStored)
+    assert first.digest not in life.objects.models
+    assert course.roll_backs >= 1
+    assert course.step == 4
 
 
 def test_a_liar_that_an_operator_lets_back_in_takes_part_again() -> None:

@@ -13,7 +13,7 @@ from quorate.core.dice import Dice
 from quorate.core.host import Host
 from quorate.core.machine import DONE, Applied
 from quorate.core.members import Cause, Roster
-from quorate.core.witnessed import committee, complaints, epochs, reopening, rules, sealing
+from quorate.core.witnessed import checkpoint, committee, complaints, epochs, reopening, rules, sealing
 from quorate.core.witnessed.account import Account
 from quorate.core.witnessed.catching_up import counting
 from quorate.core.witnessed.collect import Collector
@@ -254,6 +254,24 @@ def test_a_round_that_waits_for_the_dead_is_noticed(monkeypatch: pytest.MonkeyPa
 def test_a_run_that_waits_for_a_model_that_nobody_has_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(epochs, "BARREN", 10**9)
     assert "not finished" in found_by("ending", since=900)
+
+
+def test_a_run_that_waits_for_a_checkpoint_that_is_not_there_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(epochs, "BARREN_STORED", 10**9)
+    assert "not finished" in found_by("ending")
+
+
+def test_a_checkpoint_that_is_given_up_though_it_is_there_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """After one warm-up in which some had it."""
+    whole = epochs.do_warmup_ended
+
+    def hasty(course: Course, *rest: Any) -> Applied:
+        if course.place == course.stored and course.older:
+            checkpoint.nowhere(course)
+        return whole(course, *rest)
+
+    plant(monkeypatch, "WarmupEnded", do=hasty)
+    assert "which nobody missed" in found_by("account")
 
 
 def test_a_member_that_never_hears_of_the_end_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:

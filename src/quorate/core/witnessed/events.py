@@ -9,7 +9,7 @@ with the evidence, so that everybody who folds the journal can check that a quor
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Annotated, ClassVar
+from typing import Annotated, ClassVar, Literal
 
 import msgspec
 from msgspec import Meta
@@ -90,6 +90,8 @@ class CheckpointStored(MemberEvent, frozen=True, array_like=True, tag="checkpoin
     digest: Hash
     """Of the file in the object store."""
     size_bytes: Counter = 0
+    seen: Literal["", "there", "missing"] = ""
+    """What the coordinator saw when it looked for the file; empty: it cannot look there."""
 
 
 class TwoFacedShown(MemberEvent, frozen=True, array_like=True, tag="two-faced-shown"):

@@ -67,6 +67,11 @@ def _health_check(said: pb.HealthCheckRequest) -> events.HealthCheck:
     return events.HealthCheck(said.member, said.incarnation, said.step, tuple(said.accused), said.epoch)
 
 
+def _stored(said: pb.CheckpointDoneRequest) -> events.CheckpointStored:
+    made = (said.epoch, said.step, said.model, said.digest, said.size_bytes)
+    return events.CheckpointStored(said.member, said.incarnation, *made)
+
+
 SIGNALS: Final[dict[str, tuple[type[Message], Any, Said]]] = {
     "Loaded": (pb.LoadedRequest, pb.LoadedResponse, _of(events.Loaded)),
     "Attest": (pb.AttestRequest, pb.AttestResponse, _of(events.Attest)),
@@ -76,7 +81,7 @@ SIGNALS: Final[dict[str, tuple[type[Message], Any, Said]]] = {
 }
 COMMANDS: Final[dict[str, tuple[type[Message], Any, Said]]] = {
     "Commit": (pb.CommitRequest, pb.CommitResponse, _of(events.ResultCommitted)),
-    "CheckpointDone": (pb.CheckpointDoneRequest, pb.CheckpointDoneResponse, _of(events.CheckpointStored)),
+    "CheckpointDone": (pb.CheckpointDoneRequest, pb.CheckpointDoneResponse, _stored),
     "ShowTwoFaced": (pb.ShowTwoFacedRequest, pb.ShowTwoFacedResponse, _of(events.TwoFacedShown)),
     "Leave": (pb.MemberLeaveRequest, pb.MemberLeaveResponse, _of(events.MemberLeft)),
 }

@@ -8,6 +8,7 @@ saturated   attests with every bit set
 hash        reports a model that it does not have
 poisons     gives newcomers another model than they ask for
 slanders    accuses everybody else of not delivering
+hollow      says that it has stored the model, and has not
 """
 
 from __future__ import annotations
@@ -25,6 +26,8 @@ from quorate.core.witnessed.facts import Announce
 from quorate.core.witnessed.part import Part
 from quorate.sim.witnessed.making import hashed, sign
 
+HOLLOW: Final = "hollow"
+"""Drawn apart: one alone seldom harms anybody."""
 LIES: Final = ("mismatch", "header", "two-faced", "boasts", "saturated", "hash", "poisons", "slanders")
 
 

@@ -28,7 +28,7 @@ from quorate.sim.witnessed import liars
 from quorate.sim.witnessed.bench import Bench, Objects
 from quorate.sim.witnessed.checkers import WitnessedCheckers
 from quorate.sim.witnessed.exchange import Announcement, Exchange, Gave, GaveModel, Get, GetModel, Kept
-from quorate.sim.witnessed.making import Model, key_of, sign, verify
+from quorate.sim.witnessed.making import SIZE_BYTES, Model, hashed, key_of, sign, verify
 from quorate.sim.world import MS, World
 
 STAGES: Final = ("training", "trained", "committed", "announced", "attested", "applied", "loaded", "stored")
@@ -255,6 +255,9 @@ class SimMember(SimProcess):
     def _hand_over(self, action: Action) -> None:
         """To the one who trains, or to the exchange."""
         match action:
+            case facts.Store(step=step, model=model) if self.lie == liars.HOLLOW:
+                self.lied = True
+                self._later(REACH_US, self._fact, facts.ModelStored(step, model, hashed("nothing", model), SIZE_BYTES))
             case facts.Load() | facts.Train() | facts.Apply() | facts.Store():
                 self.bench.bad_header = self.lie == "header"
                 self.lied = self.lied or (self.lie == "header" and isinstance(action, facts.Train))
@@ -268,8 +271,8 @@ class SimMember(SimProcess):
             case facts.Reach(epoch=epoch, incarnation=incarnation):
                 self._later(REACH_US, self._fact, facts.PeersTried(epoch, incarnation))
             case facts.Lend(model=wanted):
-                if (model := self.bench.model(wanted)) is not None:
-                    self.exchange.put_model(model)
+                if (lent := self.bench.model(wanted)) is not None:
+                    self.exchange.put_model(lent)
 
     def _say(self, signal: Any) -> None:
         said: Any = liars.said(signal, self.lie, self.part) if self.lie else signal

@@ -31,7 +31,7 @@ class Ended(WitnessedChecker):
         self._calm_after = 0
         """The last entry before the faults stopped."""
         self._stored = 0
-        """The step of the checkpoint that was stored then."""
+        """The step of the checkpoint that was stored then, and is there."""
         self._rounds = 0
         """That were sealed since, with or without any of their results."""
 
@@ -44,7 +44,9 @@ class Ended(WitnessedChecker):
     def walked(self, course: Course, happened: Happened) -> None:
         if happened.entry <= self._calm_after:
             _, self._stored = course.stored
-        elif isinstance(event := happened.event, RoundSealed):
+            return
+        self._stored = min(self._stored, course.stored[1])  # it was none, and the one before counts
+        if isinstance(event := happened.event, RoundSealed):
             round_ = course.rounds.get((event.epoch, event.round))
             self._rounds += round_ is not None and bool(round_.results)
 
