@@ -190,7 +190,9 @@ def _voided(course: Course, _name: str, which: int) -> Any:
 
 def _accused(course: Course, name: str, _which: int) -> Any:
     life = course.members[name].incarnation if name in course.members else 1
-    return e.MemberRemoved(name, life, tuple(sorted(course.in_step.keys() - {name})), "does not deliver")
+    step = max(0, course.step - 1)
+    words = tuple(e.Accusation(by, step, 0) for by in sorted(course.in_step.keys() - {name}))
+    return e.MemberRemoved(name, life, words, "does not deliver")
 
 
 def _lost(course: Course, name: str, _which: int) -> Any:

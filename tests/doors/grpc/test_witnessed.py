@@ -144,7 +144,7 @@ def test_what_is_said_of_another_epoch_is_refused_by_name(coordinator: Coordinat
     while not (heard := one.beat(wait_ms=500)).HasField("round_shown") or heard.round_shown.step != 1:
         pass
     for epoch in (1, 0):
-        check = pb.HealthCheckRequest(**one.mine(), step=0, accused=["m9"], epoch=epoch)
+        check = pb.HealthCheckRequest(**one.mine(), step=0, epoch=epoch)
         said = (partial(one.call, "HealthCheck", check), partial(one.model_hash, 1, epoch=epoch))
         for say in said:
             if epoch:
@@ -180,7 +180,7 @@ def test_what_is_said_at_the_wrong_time_is_refused_by_name(coordinator: Coordina
     assert refused(lambda: one.model_hash(step=9)) == wrong
     shown.round = 7
     assert refused(lambda: one.attest(shown, 0, 0)) == wrong
-    check = pb.HealthCheckRequest(**one.mine(), step=4, accused=["m9"])
+    check = pb.HealthCheckRequest(**one.mine(), step=4, accused=["m9"], results=[0])
     assert refused(lambda: one.call("HealthCheck", check)) == wrong
     holds = pb.HoldsRequest(**one.mine(), epoch=0, round=0, known=0, step=4, missing=b"\1")
     assert refused(lambda: one.call("Holds", holds))[0] in ("wrong_step", "contradiction")

@@ -145,7 +145,7 @@ class GrpcDriver:
         return answer if isinstance(answer, str) else answer.entry
 
     def _said(self, name: str, said: Any, **more: Any) -> Any:
-        fields = {field: getattr(said, field) for field in said.__struct_fields__}
+        fields = {field: getattr(said, field) for field in said.__struct_fields__ if field != "seen"}
         return getattr(pb, f"{CALLED.get(name, name)}Request")(run=RUN, **fields, **more)
 
     def round(self, step: int) -> Any:
@@ -174,7 +174,7 @@ def the_story(driver: Driver) -> list[Outcome]:
     told.append(driver.command(CheckpointStored(*me, 0, 1, MODEL, digest[0], 9)))
     told.append(driver.command(TwoFacedShown(*me, "m2", 0, 0, 0, 1, digest[0], MODEL, b"")))
     told.append(driver.say(Holds(*me, 0, 0, 1, b"\1")))
-    told.append(driver.say(HealthCheck(*me, 0, ("m2",))))
+    told.append(driver.say(HealthCheck(*me, 0, ("m2",), (0,))))
     told.append(driver.say(Attest(*me, 0, 0, 2, b"\3")))
     told.append(driver.say(Attest(*me, 0, 0, 1, b"\3")))
     told.append(driver.say(Attest(*me, 0, 0, 1, b"\1")))

@@ -9,15 +9,17 @@ from tests.sim.witnessed.ward import course_of, events, lies, lived, small, when
 
 from quorate.core.witnessed.events import (
     CheckpointStored,
+    HealthCheck,
     MemberReadmitted,
     MemberRemoved,
+    ModelHash,
     ResultVoided,
     RoundSealed,
     Taken,
     TwoFacedShown,
 )
 from quorate.core.witnessed.state import Course
-from quorate.sim.witnessed import Life
+from quorate.sim.witnessed import Life, liars
 from quorate.sim.witnessed.history import Course as Walk
 from quorate.sim.witnessed.liars import HOLLOW
 from quorate.sim.witnessed.life import RUN
@@ -25,11 +27,10 @@ from quorate.sim.witnessed.members import SimMember
 from quorate.sim.world import MS
 
 
-def with_liar(lie: str, **config: Any) -> Life:
-    """Four members, of whom m1 lies until the end; nobody lets it back in."""
-    life = small(
-        size=4, **({"total_steps": 8, "rounds_per_epoch": 8, "round_witness_s": 0.4, "init_min_clients": 4} | config)
-    )
+def with_liar(lie: str, size: int = 4, **config: Any) -> Life:
+    """So many members, of whom m1 lies until the end; nobody lets it back in."""
+    few: dict[str, Any] = {"total_steps": 8, "rounds_per_epoch": 8, "round_witness_s": 0.4, "init_min_clients": size}
+    life = small(size=size, **(few | config))
     life.brings_back = False
     lies(life, m1=lie)
     return life
@@ -171,6 +172,40 @@ def test_who_accuses_everybody_else_is_alone_with_it() -> None:
     assert [one for one in taken if isinstance(one, Taken)]
     assert events(life, MemberRemoved) == []
     assert not any(member.ejected for member in course.members.values())
+    assert course.step == 8
+
+
+def two_slanderers(size: int, **config: Any) -> Life:
+    life = with_liar("slanders", size, **config)
+    lies(life, m2="slanders")
+    return life
+
+
+def test_two_who_slander_together_are_less_than_most_of_the_others_of_five() -> None:
+    life = two_slanderers(5)
+    course = lived(life)
+    assert events(life, MemberRemoved) == []
+    assert course.step == 8
+
+
+def test_two_of_four_get_nobody_out_who_has_not_attested_what_they_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    """They are most of the others, but one witness is elected in each round, and they accuse those who were not."""
+    life = two_slanderers(4, witness_nodes=1)
+    said: list[HealthCheck] = []
+
+    def slander(signal: ModelHash, others: list[str]) -> HealthCheck:
+        course = life.course()
+        past = course.past[-1] if course is not None and course.past else None
+        attested = set() if past is None else {one.member for one in past.claims}
+        names = tuple(name for name in others if name not in attested)
+        step = 0 if past is None else past.step
+        said.append(HealthCheck(signal.member, signal.incarnation, step, names, (0,) * len(names), signal.epoch))
+        return said[-1]
+
+    monkeypatch.setattr(liars, "slander", slander)
+    course = lived(life)
+    assert len({(check.member, check.step) for check in said if check.accused}) > 8
+    assert events(life, MemberRemoved) == []
     assert course.step == 8
 
 

@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 import pytest
 from tests.sim.witnessed.planting import found_by, plant
+from tests.sim.witnessed.ward import lies, small
 
 from quorate.core.dice import Dice
 from quorate.core.host import Host
@@ -196,6 +197,15 @@ def test_a_member_that_accuses_whoever_is_silent_is_noticed(monkeypatch: pytest.
     monkeypatch.setattr(Sight, "can_be_asked", lambda self, _member: True)
     monkeypatch.setattr(rules, "enough_accuse", lambda _by, _others: True)
     assert "never lied" in found_by("outcasts", since=47)
+
+
+def test_one_that_is_removed_for_what_it_has_not_attested_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two of four slander together, and one witness is elected in each round."""
+    monkeypatch.setattr(rules, "has_attested", lambda *_: True)
+    life = small(size=4, init_min_clients=4, witness_nodes=1, min_clients=2, total_steps=8, rounds_per_epoch=8)
+    lies(life, m1="slanders", m2="slanders")
+    assert "outcasts: " in (violation := life.live().violation)
+    assert "that it has not attested" in violation
 
 
 # -- draws -----------------------------------------------------------------------------------------------------------

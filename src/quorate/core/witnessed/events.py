@@ -212,12 +212,22 @@ class ModelAgreed(Event, frozen=True, array_like=True, tag="model-agreed"):
     late: bool = False
 
 
+class Accusation(msgspec.Struct, frozen=True, array_like=True):
+    """``member`` does not get from the accused what that one attested."""
+
+    member: MemberId
+    step: Counter
+    """Of the sealed round."""
+    result: Index
+    """Its place in what was sealed."""
+
+
 class MemberRemoved(Event, frozen=True, array_like=True, tag="member-removed"):
-    """Most of the others find that it does not deliver what it attested."""
+    """Most of the others find that it does not deliver what it attested, each of them a result that it did attest."""
 
     member: MemberId
     incarnation: Counter
-    accused_by: Annotated[tuple[MemberId, ...], Meta(max_length=MAX_MEMBERS)]
+    accusations: Annotated[tuple[Accusation, ...], Meta(max_length=MAX_MEMBERS)]
     reason: Reason
 
 
@@ -316,6 +326,8 @@ class HealthCheck(Signal, frozen=True, array_like=True, tag="health-check"):
     incarnation: Counter
     step: Counter
     accused: Annotated[tuple[MemberId, ...], Meta(max_length=64)]
+    results: Annotated[tuple[Index, ...], Meta(max_length=64)] = ()
+    """For each of the accused, one of those results, by its place in what was sealed."""
     epoch: Counter = 0
     """In which that step was sealed."""
 

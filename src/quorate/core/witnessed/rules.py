@@ -173,15 +173,25 @@ def claimed(past: Past, member: Member) -> set[int]:
 
 
 def check_accused(course: Course, accused: Member, event: MemberRemoved, _at_us: int) -> Refusal | None:
-    """More than half of the others in step, and only for something that it attested and that counts."""
+    """More than half of the others in step, and each only for something that it attested and that counts."""
     others = course.in_step.keys() - {accused.id}
-    by = set(event.accused_by)
-    if len(by) != len(event.accused_by) or not by <= others or not enough_accuse(len(by), len(others)):
+    by = {one.member for one in event.accusations}
+    if len(by) != len(event.accusations) or not by <= others or not enough_accuse(len(by), len(others)):
         why = f"{len(by)} accuse {accused.id}; more than half of the {len(others)} others in step have to, and two"
         return Refusal("no_quorum", why, "wait for more")
-    if not any(claimed(past, accused) & set(past.positions) for past in course.past if past.epoch == course.epoch):
-        return Refusal("contradiction", f"{accused.id} has attested nothing that was sealed", "leave it")
+    for one in event.accusations:
+        if not has_attested(course, accused, one.step, one.result):
+            why = f"{accused.id} has not attested result {one.result} of step {one.step}"
+            return Refusal("contradiction", why, f"leave out the word of {one.member}")
     return None
+
+
+def has_attested(course: Course, member: Member, step: int, result: int) -> bool:
+    """Whether this life attested what was sealed at this place for this step, in this epoch."""
+    for past in course.past:
+        if (past.epoch, past.step) == (course.epoch, step) and result < len(past.positions):
+            return past.positions[result] in claimed(past, member)
+    return False
 
 
 def enough_accuse(by: int, others: int) -> bool:

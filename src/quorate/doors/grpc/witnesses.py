@@ -64,7 +64,8 @@ def _of(kind: type[Signal] | type[MemberEvent]) -> Said:
 
 
 def _health_check(said: pb.HealthCheckRequest) -> events.HealthCheck:
-    return events.HealthCheck(said.member, said.incarnation, said.step, tuple(said.accused), said.epoch)
+    accused = (tuple(said.accused), tuple(said.results))
+    return events.HealthCheck(said.member, said.incarnation, said.step, *accused, said.epoch)
 
 
 def _stored(said: pb.CheckpointDoneRequest) -> events.CheckpointStored:

@@ -45,7 +45,9 @@ def said(signal: Signal, lie: str, part: Part) -> Signal:
 
 def slander(signal: ModelHash, others: list[str]) -> HealthCheck:
     """Whenever it reports its model."""
-    return HealthCheck(signal.member, signal.incarnation, max(0, signal.step - 1), tuple(others[:64]), signal.epoch)
+    named = tuple(others[:64])
+    about = (max(0, signal.step - 1), named, (0,) * len(named), signal.epoch)
+    return HealthCheck(signal.member, signal.incarnation, *about)
 
 
 def _everything(signal: Attest | Holds, part: Part) -> bytes:
