@@ -51,7 +51,7 @@ class Crowd:
         self.wish = wish
         self.seen = Seen()
         self.dialing = asyncio.Semaphore(32)
-        self.key = MemberKey.create() if wish.signed else None
+        self.key = MemberKey.create()
         self._seats = [_Seat(self, member) for member in wish.members]
 
     async def run(self) -> Seen:
@@ -71,11 +71,11 @@ class _Seat(asyncio.Protocol):
         self._member = member
         wish = crowd.wish
         key = crowd.key
-        session = Witnessing(wish.run, member, secrets.token_bytes(32), RETRY_US, b"" if key is None else key.public)
+        session = Witnessing(wish.run, member, secrets.token_bytes(32), RETRY_US, key.public)
         addresses = [Address(wish.host, wish.port)]
         line = Line(session, addresses, "", key, random.SystemRandom().random, now_us())
         self._bridge = WitnessingBridge(session, line)
-        self._part = Part(wish.run, member, None if key is None else key.sign)
+        self._part = Part(wish.run, member, key.sign)
         self._commands: dict[int, int] = {}
         self._requests = 0
         self._step = -1

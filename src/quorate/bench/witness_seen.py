@@ -11,7 +11,6 @@ class Wish(msgspec.Struct, frozen=True):
     run: str
     members: list[str]
     batch_size: int = 1
-    signed: bool = True
 
 
 class Seen(msgspec.Struct):

@@ -164,7 +164,7 @@ class Camp:
     def try_join(self, name: str, **fields: Any) -> Answer:
         life = self.machine.incarnation_of(name)
         nonce = f"{name:.10}{self.n:06}".encode().rjust(16, b"\0")
-        answer = self._call(name, Cause(name, life, 0), MemberJoined(name, life, nonce, **fields))
+        answer = self._call(name, Cause(name, life, 0), MemberJoined(name, life, nonce, **({"key": b"key"} | fields)))
         if isinstance(answer, Accepted):
             self.seqs[name] = 0
         return answer

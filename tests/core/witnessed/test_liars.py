@@ -117,12 +117,6 @@ def test_another_base_is_another_result_too() -> None:
     assert isinstance(show(camp, "a", "c", digest=result.digest, base=model(9)), Accepted)
 
 
-def test_one_without_a_key_has_signed_nothing() -> None:
-    camp = training("a", "b", "c", **SLOW)
-    camp.turn()
-    assert "no key" in show(camp, "a", "c").why  # type: ignore[union-attr]
-
-
 def test_who_is_gone_may_still_be_found_out() -> None:
     camp = keyed("a", "b", "c")
     camp.turn()

@@ -79,14 +79,6 @@ def test_who_signs_two_results_for_one_assignment_is_out_by_the_end_of_the_next_
     assert course.step == 8
 
 
-def test_who_has_no_key_cannot_be_proven_to_be_two_faced_and_harms_nobody() -> None:
-    life = with_liar("two-faced")
-    life.keyless = "m1"
-    course = lived(life)
-    assert not events(life, TwoFacedShown)
-    assert course.step == 8
-
-
 def test_a_witness_that_attests_what_nobody_has_is_out_and_the_result_is_void() -> None:
     """One witness is elected in each round. When it is the boaster, what m2 made is sealed, and nobody has it."""
     config: dict[str, Any] = {

@@ -71,16 +71,13 @@ class ResultCommitted(MemberEvent, frozen=True, array_like=True, tag="result-com
     samples: Counter
     loss: Real = 0.0
     signature: Signature = b""
-    """Of ``signed_by_trainer``, with the key the member joined with; empty where it has none."""
+    """Of ``signed_by_trainer``, with the key the member joined with."""
 
     def claim(self, run: str, key_of: Callable[[str], bytes]) -> Claim | None:
-        key = key_of(self.member)
-        if not key and not self.signature:
-            return None
         said = signed_by_trainer(
             run, self.epoch, self.round, self.assignment, self.attempt, self.member, self.digest, self.base
         )
-        return Claim(key, said, self.signature)
+        return Claim(key_of(self.member), said, self.signature)
 
 
 class CheckpointStored(MemberEvent, frozen=True, array_like=True, tag="checkpoint-stored"):
@@ -107,7 +104,7 @@ class TwoFacedShown(MemberEvent, frozen=True, array_like=True, tag="two-faced-sh
     signature: Signature
 
     def claim(self, run: str, key_of: Callable[[str], bytes]) -> Claim | None:
-        """That of the accused. One without a key has signed nothing."""
+        """That of the accused."""
         said = signed_by_trainer(
             run, self.epoch, self.round, self.assignment, self.attempt, self.accused, self.digest, self.base
         )

@@ -39,6 +39,10 @@ S = MemberState
 
 
 def check_join(course: Course, member: Member, event: MemberJoined, at_us: int) -> Refusal | None:
+    """Nobody without a key: what a member commits to is signed, or nothing could be proven."""
+    if not event.key:
+        why = f"key is empty, and members of a witnessed run sign what they commit to: {member.called()} cannot"
+        return Refusal("malformed", why, "join with an Ed25519 key; the SDK makes one by itself")
     if member.ejected:
         why = f"{member.called()} was proven to lie: {member.reason}"
         return Refusal("ejected", why, "ask an operator to let it back in")
@@ -150,8 +154,6 @@ def check_two_faced(course: Course, accused: Member, event: TwoFacedShown, _at_u
         return Refusal("contradiction", f"{why}, or it is too long ago", "show it within a few rounds")
     if given.digest == event.digest and given.base == event.base:
         return Refusal("contradiction", f"{accused.id} signed what it committed to", "show another result")
-    if not accused.key:
-        return Refusal("contradiction", f"{accused.id} has no key to sign with", "report it with a health check")
     return None
 
 

@@ -110,11 +110,10 @@ class WitnessCalls:
         return works
 
     async def join(self, caller: Caller, said: pb.JoinRequest) -> pb.JoinResponse:
-        newest = not said.HasField("supersedes")
-        if newest and said.key:
-            why = "supersedes is not set, and a join with a key signs it"
+        if said.key and not said.HasField("supersedes"):
+            why = "supersedes is not set, and a join signs it"
             raise Refused(Refusal("malformed", why, "set it: 0 for a new id, else the incarnation it follows"))
-        entered = await self._calls.enter(caller.identity, said.run, checked(join_of(said)), newest=newest)
+        entered = await self._calls.enter(caller.identity, said.run, checked(join_of(said)))
         response = pb.JoinResponse(
             status=STATUSES.get(entered.status), epoch=entered.epoch, run=entered.run, member=entered.member,
             incarnation=entered.incarnation, token=entered.token, entry=entered.entry,

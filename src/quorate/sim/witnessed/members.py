@@ -47,7 +47,7 @@ class SimMember(SimProcess):
 
     def __init__(
         self, world: World, network: Network, run: str, member: str, process: int, hosts: list[str],
-        checkers: WitnessedCheckers, objects: Objects, batch_size: int, reachable: bool = True, keyed: bool = True,
+        checkers: WitnessedCheckers, objects: Objects, batch_size: int, reachable: bool = True,
     ) -> None:  # fmt: skip
         super().__init__(world, network, member, process, hosts, checkers)
         self.dies_at = ""
@@ -57,8 +57,8 @@ class SimMember(SimProcess):
         self.finished = False
         self.reachable = reachable
         self._run = run
-        self._key = key_of(member) if keyed else b""
-        self.part = Part(run, member, self._sign if keyed else None, verify, PACE)
+        self._key = key_of(member)
+        self.part = Part(run, member, self._sign, verify, PACE)
         self.exchange = Exchange(world, network, run, self.name, self._came, self._later)
         self.exchange.serves = self._serve
         self.bench = Bench(world, run, member, batch_size, self.exchange, objects, self._fact, self._later)
@@ -139,7 +139,7 @@ class SimMember(SimProcess):
 
     def _proven(self, message: ToHost) -> ToHost:
         """A join shows that its sender has the key, as a real connection sees to."""
-        if not isinstance(message, Call) or message.cause.seq or not self._key:
+        if not isinstance(message, Call) or message.cause.seq:
             return message
         join = msgspec.msgpack.decode(message.event, type=MemberJoined)
         challenge = bytes(CHALLENGE_BYTES)
@@ -298,7 +298,7 @@ class SimMember(SimProcess):
         if not self.reachable:
             self.exchange.put(announce.result.digest, self._others.get(announce.result.digest, payload))
         other = announce
-        if self.lie == "two-faced" and self._key:
+        if self.lie == "two-faced":
             self.lied = True
             other, bytes_ = liars.other_face(announce, self._run, self._key, payload, self.world.rng)
             self._others[other.result.digest] = bytes_

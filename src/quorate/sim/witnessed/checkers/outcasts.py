@@ -2,7 +2,8 @@
 
 Proofs are in the journal: a signature over another result than the one committed to; a voided result that a witness had
 attested, in the same life, and now reports missing; most of the others saying that it does not deliver what it
-attested, each of them a result that it did attest. A Bloom filter claims some results by chance, so in a run with filters only a signature proves anything.
+attested, each of them a result that it did attest. A Bloom filter claims some results by chance, so in a run with
+filters only a signature proves anything.
 """
 
 from __future__ import annotations
