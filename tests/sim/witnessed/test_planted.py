@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from fractions import Fraction
+from math import ceil
 from typing import Any
 
 import msgspec
@@ -14,7 +14,7 @@ from quorate.core.dice import Dice
 from quorate.core.host import Host
 from quorate.core.machine import DONE, Applied
 from quorate.core.members import Cause, Roster
-from quorate.core.witnessed import checkpoint, committee, complaints, epochs, reopening, rules, sealing
+from quorate.core.witnessed import checkpoint, committee, complaints, epochs, evidence, reopening, rules, sealing
 from quorate.core.witnessed.account import Account
 from quorate.core.witnessed.catching_up import counting
 from quorate.core.witnessed.collect import Collector
@@ -136,11 +136,16 @@ def test_a_result_that_is_given_up_with_its_maker_is_noticed(monkeypatch: pytest
 def test_a_quorum_of_those_who_answered_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
     """As in the source: over those who happened to attest, not over those who were elected."""
 
-    def easy(_share: Fraction, elected: int) -> int:
-        return 1
+    whole = sealing._judge
 
-    monkeypatch.setattr(committee, "quorum", easy)
-    found_by("quorums")
+    def easy(course: Course, event: Any, at_us: int) -> Any:
+        with monkeypatch.context() as planted:
+            needed = max(1, ceil(course.config.share * len(event.attested)))
+            planted.setattr(evidence, "quorum", lambda _course, _round: needed)
+            return whole(course, event, at_us)
+
+    monkeypatch.setattr(sealing, "_judge", easy)
+    assert "and a quorum holds" in found_by("quorums")
 
 
 def test_a_round_that_ends_before_all_is_attested_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -263,7 +268,7 @@ def test_a_round_that_waits_for_the_dead_is_noticed(monkeypatch: pytest.MonkeyPa
 
 def test_a_run_that_waits_for_a_model_that_nobody_has_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(epochs, "BARREN", 10**9)
-    assert "not finished" in found_by("ending", since=900)
+    assert "not finished" in found_by("ending", since=500)
 
 
 def test_a_run_that_waits_for_a_checkpoint_that_is_not_there_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -44,5 +44,8 @@ class Limits(msgspec.Struct, frozen=True):
     """Of one member."""
     giving_at_once: int = 32
     """So many that a few who take slowly do not keep the others from it."""
+    unasked_s: float = 2.0
+    """What nobody has asked for in so long, though nobody else has it, goes to the coordinator: perhaps others cannot
+    reach this member, whatever address it names."""
     kept: int = 2
     """Connections to one member, for the next time."""
