@@ -11,6 +11,7 @@ from tests.sim.witnessed.planting import found_by, plant
 from tests.sim.witnessed.ward import lies, small
 
 from quorate.core.dice import Dice
+from quorate.core.errors import Refusal
 from quorate.core.host import Host
 from quorate.core.machine import DONE, Applied
 from quorate.core.members import Cause, Roster
@@ -19,7 +20,7 @@ from quorate.core.witnessed.account import Account
 from quorate.core.witnessed.catching_up import counting
 from quorate.core.witnessed.collect import Collector
 from quorate.core.witnessed.committee import Committee
-from quorate.core.witnessed.events import ResultVoided, TwoFacedShown, WorkReopened
+from quorate.core.witnessed.events import ResultCommitted, ResultVoided, TwoFacedShown, WorkReopened
 from quorate.core.witnessed.facts import Apply
 from quorate.core.witnessed.machine import Witnessed
 from quorate.core.witnessed.part import Part
@@ -287,6 +288,19 @@ def test_a_checkpoint_that_is_given_up_though_it_is_there_is_noticed(monkeypatch
 
     plant(monkeypatch, "WarmupEnded", do=hasty)
     assert "which nobody missed" in found_by("account")
+
+
+def test_a_run_with_many_rounds_in_which_nothing_is_taken_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every other round refuses all results, as if they came late."""
+    move = MEMBER._moves[ResultCommitted]["InStep"]
+    late = Refusal("late_result", "it is an odd round", "none")
+
+    def fussy(course: Course, member: Any, event: Any, at_us: int) -> Refusal | None:
+        return late if event.round % 2 else move.check(course, member, event, at_us)
+
+    monkeypatch.setitem(MEMBER._moves[ResultCommitted], "InStep", msgspec.structs.replace(move, check=fussy))
+    life = small(total_steps=12, rounds_per_epoch=40, round_train_max_s=0.6, attempts_max=99, strikes_max=99)
+    assert "rounds without any result" in life.live().violation
 
 
 def test_a_member_that_never_hears_of_the_end_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -21,7 +21,7 @@ from quorate.sim.witnessed.history import Course
 
 ENDS_S = 60
 MORE_ROUNDS = 8
-EMPTY_ROUNDS = 12
+EMPTY_ROUNDS = 8
 
 
 class Ended(WitnessedChecker):
