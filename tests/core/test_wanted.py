@@ -69,7 +69,9 @@ FORMS = "names with values, of which form is one of: square, line"
         ({"steps": 4}, ["steps = 4: a list: names with values"]),
         ({"numbers": [1, "x"]}, ["numbers[1] = 'x': a whole number"]),
         ({"names": {"a": "x"}}, ["names = {'a': 'x'}: names with values"]),
-        ({"sahpe": 1}, ["sahpe = 1: there is no such setting; did you mean shape? there are: shape, hole, steps, numbers, colour, names"]),
+        ({"sahpe": 1},
+         ["sahpe = 1: there is no such setting; did you mean shape? there are: "
+          "shape, hole, steps, numbers, colour, names"]),
     ],
 )  # fmt: skip
 def test_what_is_wrong_is_named_with_its_place(given: dict[str, Any], why: list[str]) -> None:

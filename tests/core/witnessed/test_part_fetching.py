@@ -183,6 +183,25 @@ def test_a_sealed_result_that_nobody_gives_is_reported_missing() -> None:
     assert not player.take(facts.Train)
 
 
+def test_a_sealed_result_that_is_here_and_cannot_be_read_is_missing_until_it_is_void() -> None:
+    player, later, results, bad = stopped()
+    player.holds(bad)
+    (apply,) = player.take(facts.Apply)
+    player.said(Holds)
+    player.tell(facts.ModelNotApplied(apply.step, (bad.digest,)))
+    missing = bitmap((place_of(bad),), 3)
+    assert player.said(Holds) == [Holds("a", 1, 0, 1, 0, b"", later.step - 1, missing)]
+    assert player.said(HealthCheck) == [HealthCheck("a", 1, 0, ("b", "c"), (place_of(bad),) * 2)]
+    player.tick(60_000)
+    assert not player.take(facts.Fetch), "the same bytes would come"
+    assert not player.take(facts.Apply)
+    first = round_shown(0, 0)
+    player.seals(first, results, holders=tuple(NAMES for _ in results), voided=(place_of(bad),))
+    assert [one.digest for one in player.applies().results] == [
+        one.digest for one in sorted(results, key=place_of) if one is not bad
+    ]
+
+
 def test_it_is_not_missing_before_every_holder_was_asked() -> None:
     """An answer to an earlier question, when only the maker was asked, says nothing of the others."""
     player, _, _, lacked = stopped()
