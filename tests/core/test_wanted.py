@@ -46,6 +46,9 @@ def said(**given: Any) -> list[str]:
 FORMS = "names with values, of which form is one of: square, line"
 
 
+ALL = ("shape", "hole", "steps", "numbers", "colour", "names")
+
+
 @pytest.mark.parametrize(
     ("given", "why"),
     [
@@ -70,8 +73,7 @@ FORMS = "names with values, of which form is one of: square, line"
         ({"numbers": [1, "x"]}, ["numbers[1] = 'x': a whole number"]),
         ({"names": {"a": "x"}}, ["names = {'a': 'x'}: names with values"]),
         ({"sahpe": 1},
-         ["sahpe = 1: there is no such setting; did you mean shape? there are: "
-          "shape, hole, steps, numbers, colour, names"]),
+         [f"sahpe = 1: there is no such setting; did you mean shape? there are: {', '.join(ALL)}"]),
     ],
 )  # fmt: skip
 def test_what_is_wrong_is_named_with_its_place(given: dict[str, Any], why: list[str]) -> None:

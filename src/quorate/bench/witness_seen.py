@@ -11,6 +11,10 @@ class Wish(msgspec.Struct, frozen=True):
     run: str
     members: list[str]
     batch_size: int = 1
+    size_bytes: int = 1_000_000
+    """What results are said to have: nobody asks for them."""
+    objects: str = ""
+    """The object store, for checkpoints."""
 
 
 class Seen(msgspec.Struct):
