@@ -1,8 +1,8 @@
-"""A member of a witnessed run in plain gRPC, with nothing of Quorate but the file witnessed.proto.
+"""A member of a witnessed run in plain gRPC, with nothing of Quorate but the files in proto.
 
-pip install grpcio grpcio-tools blake3
+pip install grpcio grpcio-tools blake3 cryptography msgspec
 mkdir -p made/quorate/v1 && touch made/quorate/__init__.py made/quorate/v1/__init__.py
-python -m grpc_tools.protoc -I proto --python_out=made --grpc_python_out=made proto/quorate/v1/witnessed.proto
+python -m grpc_tools.protoc -I proto --python_out=made --grpc_python_out=made proto/quorate/v1/*.proto
 PYTHONPATH=made python examples/grpc_member.py 127.0.0.1:50051 sums m1
 
 The model is a number, and to train a batch means to add the number of the batch to it. Results go through the HTTP door
@@ -18,7 +18,10 @@ import urllib.error
 import urllib.request
 
 import grpc
+import msgspec
 from blake3 import blake3
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from quorate.v1 import coordinator_pb2, coordinator_pb2_grpc
 from quorate.v1 import witnessed_pb2 as pb
 from quorate.v1 import witnessed_pb2_grpc as stubs
 
@@ -32,13 +35,22 @@ def hash_of(model):
 
 
 class Member:
-    def __init__(self, calls, run, name):
-        self.calls, self.away = calls, False
-        self.me = self.patiently(calls.Join, pb.JoinRequest(run=run, member=name, nonce=secrets.token_bytes(16)))
+    def __init__(self, channel, run, name):
+        self.calls, self.away = stubs.WitnessedStub(channel), False
+        self.key = Ed25519PrivateKey.generate()  # one that is to come back under its name keeps it in a file
+        challenge = coordinator_pb2_grpc.CoordinatorStub(channel).GetChallenge
+        join = pb.JoinRequest(run=run, member=name, supersedes=0, nonce=secrets.token_bytes(16))
+        join.key = self.key.public_key().public_bytes_raw()
+        join.challenge = self.patiently(challenge, coordinator_pb2.GetChallengeRequest()).challenge
+        join.signature = self.signed("quorate join", join.challenge, run, name, join.supersedes, join.nonce)
+        self.me = self.patiently(self.calls.Join, join)
         self.life = {"run": run, "member": name, "incarnation": self.me.incarnation, "token": self.me.token}
         self.model, self.step = 0, 0
         self.known, self.held, self.done = {}, {}, set()
         self.beats = self.commands = 0
+
+    def signed(self, *what):
+        return self.key.sign(msgspec.msgpack.encode(what))
 
     def patiently(self, call, request):
         """Until it is answered. Repeating is safe: the coordinator knows the request by its nonce or number."""
@@ -92,6 +104,8 @@ class Member:
             commit = pb.CommitRequest(**self.life, **place, seq=self.commands, digest=digest, size_bytes=len(blob))
             commit.base, commit.samples = hash_of(self.model), len(numbers) * int(self.me.config["batch_size"])
             commit.loss = 1 / (1 + self.step)
+            about = ("quorate result", self.life["run"], *place.values(), self.life["member"], digest, commit.base)
+            commit.signature = self.signed(*about)
             self.say(self.calls.Commit, commit)
 
     def hold(self, shown):
@@ -147,4 +161,4 @@ class Member:
 
 if __name__ == "__main__":
     with grpc.insecure_channel(sys.argv[1]) as channel:
-        Member(stubs.WitnessedStub(channel), sys.argv[2], sys.argv[3]).live()
+        Member(channel, sys.argv[2], sys.argv[3]).live()

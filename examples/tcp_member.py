@@ -16,6 +16,7 @@ from typing import Any
 
 import msgspec
 from blake3 import blake3
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 
 class Line:
@@ -48,9 +49,14 @@ def hash_of(model: int) -> bytes:
     return blake3(str(model).encode()).digest()
 
 
+def signed(key: Ed25519PrivateKey, *what: Any) -> bytes:
+    return key.sign(msgspec.msgpack.encode(what))
+
+
 class Member:
-    def __init__(self, line: Line, run: str, member: str, life: int, batch_size: int) -> None:
+    def __init__(self, line: Line, run: str, member: str, life: int, batch_size: int, key: Ed25519PrivateKey) -> None:
         self.line, self.run, self.member, self.life, self.batch_size = line, run, member, life, batch_size
+        self.key = key
         self.model = self.step = self.beats = self.commands = self.trained = 0
         self.round: Any = None
         self.over = False
@@ -94,9 +100,11 @@ class Member:
         self.trained = sum(numbers)
         blob = str(self.trained).encode()
         self.commands += 1
+        digest, base = blake3(blob).digest(), hash_of(self.model)
+        signature = signed(self.key, "quorate result", self.run, epoch, round_, 0, 1, self.member, digest, base)
         committed = [
-            "result-committed", self.member, self.life, epoch, round_, 0, 1, blake3(blob).digest(), len(blob),
-            hash_of(self.model), len(numbers) * self.batch_size,
+            "result-committed", self.member, self.life, epoch, round_, 0, 1, digest, len(blob), base,
+            len(numbers) * self.batch_size, 0.0, signature,
         ]  # fmt: skip
         self.line.say("call", self.run, [self.member, self.life, self.commands], committed)
 
@@ -105,15 +113,17 @@ def live(host: str, port: int, run: str, name: str) -> int:
     """A whole run. Returns the model that it ended with."""
     line = Line(host, port)
     line.say("greet", 1, 1, "", "a member without an SDK")
-    line.hear("greeted")
+    _, challenge, *_ = line.hear("greeted")
     line.say("ask", 1, "settings", run, {})
     _, settings, _ = line.hear("replied")
     line.say("hello", run, name, 0, "")
     _, known, _, _ = line.hear("welcome")
-    join = ["member-joined", name, known, secrets.token_bytes(16)]
+    key, nonce = Ed25519PrivateKey.generate(), secrets.token_bytes(16)  # to come back, one keeps the key in a file
+    proof = challenge + signed(key, "quorate join", challenge, run, name, known, nonce)
+    join = ["member-joined", name, known, nonce, key.public_key().public_bytes_raw(), proof]
     line.say("call", run, [name, known, 0], join)
     _, answer = line.hear("answered")
-    member = Member(line, run, name, answer[2]["incarnation"], settings["config"]["batch_size"])
+    member = Member(line, run, name, answer[2]["incarnation"], settings["config"]["batch_size"], key)
     while not member.over:
         _, _, topic, value = line.hear("told")
         member.told(topic, value)

@@ -6,8 +6,11 @@ cd examples && quorate join URL --run digits --trainer witnessed_torch:Trainer #
 
 from typing import Any
 
-import torch
-from torch.nn.functional import cross_entropy
+try:
+    import torch
+    from torch.nn.functional import cross_entropy
+except ModuleNotFoundError as error:
+    raise ModuleNotFoundError("this needs torch: pip install 'quorate[torch]'", name=error.name) from None
 
 from quorate.learn.witnessed import RunTask, alone, together
 from quorate.learn.witnessed.rehearsal import rounds_of

@@ -26,10 +26,12 @@ def test_the_whole_of_it_in_small(monkeypatch: pytest.MonkeyPatch) -> None:
     figures = {figure.name: figure for figure in report.measurements}
     assert {name: figure.target for name, figure in figures.items() if figure.target is not None} == {
         "rounds_per_s_32": 20.0, "attested_to_next_round_p99_ms_32": 50.0,
-        "coordinator_bytes_per_member_round_32": 4096.0, "epoch_change_6_members_s": 1.0, "exchange_vs_tcp_copy": 0.5,
+        "coordinator_bytes_per_member_round_32": 4096.0, "coordinator_bytes_large_vs_small_32": 1.05,
+        "epoch_change_6_members_s": 1.0, "exchange_vs_tcp_copy": 0.5,
     }  # fmt: skip
     assert all(figure.value > 0 for figure in report.measurements)
     assert "of 3" in figures["epoch_change_6_members_s"].against, "four epochs have three changes"
+    assert figures["epoch_change_6_members_stored_s"].value < 10, "the coordinator finds what was stored"
 
 
 def test_what_processes_saw_becomes_one() -> None:

@@ -83,6 +83,12 @@ def test_the_phase_has_its_countdown_and_the_round_says_who_attested_and_what_is
     assert "batches: 1,072 applied, 64 open, 2 waiting, 0 skipped  checkpoint: stored, step 60" in text
 
 
+def test_why_batches_were_skipped_is_said() -> None:
+    skips = {"skipped": 7, "reasons": {"failed 5 times": 4, "the run ended": 3}}
+    text = "\n".join(printed(FEW | {"account": FEW["account"] | skips}, width=160))
+    assert "7 skipped (4 failed 5 times, 3 the run ended)" in text
+
+
 def row(lines: list[str], name: str) -> list[str]:
     return next(line for line in lines if line.startswith(name)).split()
 

@@ -46,6 +46,9 @@ def said(**given: Any) -> list[str]:
 FORMS = "names with values, of which form is one of: square, line"
 
 
+ALL = ("shape", "hole", "steps", "numbers", "colour", "names")
+
+
 @pytest.mark.parametrize(
     ("given", "why"),
     [
@@ -60,7 +63,7 @@ FORMS = "names with values, of which form is one of: square, line"
         ({"shape": {"form": "line", "length": "x"}, "colour": "green"},
          ["shape.length = 'x': a whole number", "colour = 'green': one of: red, blue"]),
         ({"hole": {"size": "big"}}, ["hole.size = 'big': a number"]),
-        ({"hole": {"seize": 1}}, ["hole.seize = 1: there is no such setting; there are: size"]),
+        ({"hole": {"seize": 1}}, ["hole.seize = 1: there is no such setting; did you mean size? there are: size"]),
         ({"hole": 3}, ["hole = 3: names with values, or null"]),
         ({"steps": [{"at": 1}, {"at": -1}, {}]},
          ["steps[1].at = -1: a whole number of at least 0",
@@ -69,7 +72,8 @@ FORMS = "names with values, of which form is one of: square, line"
         ({"steps": 4}, ["steps = 4: a list: names with values"]),
         ({"numbers": [1, "x"]}, ["numbers[1] = 'x': a whole number"]),
         ({"names": {"a": "x"}}, ["names = {'a': 'x'}: names with values"]),
-        ({"sahpe": 1}, ["sahpe = 1: there is no such setting; there are: shape, hole, steps, numbers, colour, names"]),
+        ({"sahpe": 1},
+         [f"sahpe = 1: there is no such setting; did you mean shape? there are: {', '.join(ALL)}"]),
     ],
 )  # fmt: skip
 def test_what_is_wrong_is_named_with_its_place(given: dict[str, Any], why: list[str]) -> None:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from statistics import mean
 from typing import Any
 
+from tests.sdk.assigned import assigned
+
 from quorate.demo import demo_witnessed
-from quorate.demo.witnessed import BATCHES, DIES, LATE, MEMBERS, STEPS, Outcome, _judge, as_one
+from quorate.demo.witnessed import BATCHES, DIES, LATE, MEMBERS, RUN, SLOW, STEPS, Outcome, _judge, as_one
 from quorate.report import Report
 
 
@@ -23,7 +26,9 @@ def test_the_witnessed_demo_survives_its_misfortunes() -> None:
     assert len(outcome.told) == len(MEMBERS)
     assert sum("killed" in what for what in said) == 2
     speeds = {member["id"]: member["speed"] for member in outcome.shown["members"]}
-    assert speeds["member-2"] == min(speeds.values()), "the slow one is seen to be slow, and given less"
+    assert speeds[SLOW] == min(speeds.values()), "the slow one is seen to be slow"
+    given = {name: mean(batches[2:]) for name, batches in assigned(outcome.journal, RUN).items()}
+    assert given[SLOW] < 0.8 * min(batches for name, batches in given.items() if name != SLOW), "and given less"
 
 
 class Told:

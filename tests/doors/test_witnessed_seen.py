@@ -120,6 +120,21 @@ def test_the_verbs_of_the_command_line_work_for_it(coordinator: Coordinator, thr
     assert refused.returncode != 0
 
 
+def test_a_run_that_is_stopped_in_a_round_says_that_it_finishes_it(
+    coordinator: Coordinator, three: list[Witness]
+) -> None:
+    for witness in three:
+        witness.warm()
+    three[0].round(0)
+    said = " ".join(quorate("run", "stop", RUN, url=coordinator.url).stdout.split())
+    assert "stops when its round is sealed and its model kept; it is RoundTrain now" in said
+    play(three, range(1))
+    for witness in three:
+        witness.end(1)
+    until(lambda: coordinator.show(RUN)["phase"] == "Finished", "it is over")
+    assert coordinator.show(RUN)["step"] == 1
+
+
 def test_the_http_door_shows_it(coordinator: Coordinator, three: list[Witness]) -> None:
     for first in (0, 2, 4):
         epoch(three, first)

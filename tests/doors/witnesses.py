@@ -34,6 +34,14 @@ VIEWS: dict[str, Any] = {"standing": Standing, "round": RoundShown, "results": R
 T = TypeVar("T")
 
 
+def join_of(talk: Talk, key: MemberKey, run: str, member: str, supersedes: int, nonce: bytes) -> MemberJoined:
+    """With the proof that this connection's challenge asks for."""
+    assert talk.greeted is not None
+    challenge = talk.greeted.challenge
+    proof = challenge + key.sign(signed_by_joiner(challenge, run, member, supersedes, nonce))
+    return MemberJoined(member, supersedes, nonce, key.public, proof)
+
+
 class Witness:
     """One connection, one life. ``model``: what it says that it has, whatever was sealed."""
 
@@ -41,20 +49,12 @@ class Witness:
         self, url: str, member: str, run: str = RUN, token: str = "", key: MemberKey | None = None, supersedes: int = 0
     ) -> None:
         self.talk = Talk(url, token=token)
-        self.member, self.run_, self.key = member, run, key
+        self.member, self.run_, self.key = member, run, key or MemberKey.create()
         self.shown: RoundShown | None = None
         self.commands = self.beats = 0
         nonce = f"{member}/{supersedes}".encode().ljust(16, b".")[:16]
-        public, proof = b"", b""
-        if key is not None and self.talk.greeted is not None:
-            challenge = self.talk.greeted.challenge
-            public, proof = (
-                key.public,
-                challenge + key.sign(signed_by_joiner(challenge, run, member, supersedes, nonce)),
-            )
-        self.joined = self.talk.call(
-            Cause(member, supersedes, 0), MemberJoined(member, supersedes, nonce, public, proof), run
-        )
+        join = join_of(self.talk, self.key, run, member, supersedes, nonce)
+        self.joined = self.talk.call(Cause(member, supersedes, 0), join, run)
         assert not isinstance(self.joined, Refusal), self.joined
         self.life = int(self.joined.result["incarnation"])
         self.session = self.talk.granted().token
@@ -128,7 +128,7 @@ class Witness:
         digest = blake3(f"{self.member}/{shown.epoch}/{shown.round}".encode()).digest()
         place = (shown.epoch, shown.round, work.index, work.attempt)
         signed = signed_by_trainer(self.run_, *place, self.member, digest, base)
-        signature = b"" if self.key is None else self.key.sign(signed)
+        signature = self.key.sign(signed)
         samples = batch_size * sum(end - first for first, end in work.batches)
         return self.command(ResultCommitted(self.member, self.life, *place, digest, 9, base, samples, loss, signature))
 

@@ -22,6 +22,7 @@ from tests.sdk.scripts import RUN, hear, say
 import quorate
 from quorate.core.codec import encode
 from quorate.core.witnessed.events import signed_by_trainer
+from quorate.core.witnessed.facts import Announce, Command
 from quorate.learn.witnessed import Result, RunTask, Weights
 from quorate.sdk import depot
 from quorate.sdk.exchange import DirectExchange
@@ -30,7 +31,7 @@ from quorate.sdk.exchange.fetching import Fetch
 from quorate.sdk.exchange.links import Links
 from quorate.sdk.exchange.serving import Giving
 from quorate.sdk.exchange.wire import Get
-from quorate.sdk.member import Announced
+from quorate.sdk.member import Announced, Member
 from quorate.sdk.member_newcomer import Newcomer
 from quorate.trust.keys import MemberKey
 
@@ -130,6 +131,28 @@ def held(url: str, name: str, where: str, drain_s: str = "20") -> None:
     """Stops and says so at a certain point, once, and goes on when it is told to."""
     _hold(where)
     _join(url, name, Counting, drain_s=float(drain_s))
+
+
+def uncommitted(url: str, name: str) -> None:
+    """Nobody can reach it. When it commits to its first result it says whether that was given to the relay before, and
+    when it has announced it, whether it is now."""
+    carry_out, offer, relayed = Member._carry_out, DirectExchange.offer, list[bool]()
+
+    def offered(self: DirectExchange, digest: bytes, source: Any, *, relay: bool = False) -> None:
+        if isinstance(source, Path):
+            relayed.append(relay)
+        offer(self, digest, source, relay=relay)
+
+    def carried(self: Member, action: Any) -> None:
+        if isinstance(action, Command | Announce):
+            before = list(relayed)
+            carry_out(self, action)
+            say(type(action).__name__, [any(before), any(relayed)])
+        else:
+            carry_out(self, action)
+
+    DirectExchange.offer, Member._carry_out = offered, carried  # type: ignore[method-assign]
+    _join(url, name, Counting, listen="")
 
 
 def two_faced(url: str, name: str) -> None:

@@ -5,8 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from tests.sdk.live import wait_for
+from tests.sdk.assigned import assigned
+from tests.sdk.live import RUN, wait_for
 from tests.sdk.witnessed_live import Witnessed, summaries
+
+from quorate.launch import journal_of
 
 HTTP: dict[str, Any] = {"http": {"port": 0}}
 TWO: dict[str, Any] = {"init_min_clients": 2, "min_clients": 2, "rounds_per_epoch": 10}
@@ -95,7 +98,10 @@ def test_a_slow_member_is_given_fewer_batches(tmp_path: Path) -> None:
         slow, crew = run.member("plain", "m1", PACE_S="0.2"), run.member("crew", "m2", "m3", PACE_S="0.02")
         run.judge(*summaries(slow), *summaries(crew, count=2))
         speeds = {member["id"]: member["speed"] for member in run.shown()["members"]}
+        given = assigned(journal_of(run.folder / "server", RUN), RUN)
     assert speeds["m1"] < min(speeds["m2"], speeds["m3"]) / 2
+    later = {name: sum(batches[2:]) for name, batches in given.items()}
+    assert later["m1"] < min(later["m2"], later["m3"]) / 2, given
 
 
 def test_results_that_are_needed_no_more_are_dropped(tmp_path: Path) -> None:

@@ -14,7 +14,19 @@ from quorate.core.errors import ConfigError, Refusal
 from quorate.core.members import Accepted, Cause
 from quorate.core.messages import Answered, Declined, Sign, Told, Welcome
 from quorate.core.witnessed.events import Attest, ModelHash
-from quorate.core.witnessed.facts import Apply, Blob, BlobGivenUp, BlobHeld, Fetch, Load, Store, Train, Work
+from quorate.core.witnessed.facts import (
+    Apply,
+    Blob,
+    BlobGivenUp,
+    BlobHeld,
+    Fetch,
+    Load,
+    ModelApplied,
+    ModelNotApplied,
+    Store,
+    Train,
+    Work,
+)
 from quorate.core.witnessed.views import Pointer, Result, RoundShown
 from quorate.learn.witnessed.encodings import encoding_of
 from quorate.learn.witnessed.manifest import model_hash
@@ -217,7 +229,7 @@ def test_a_load_that_was_replaced_in_its_last_moment_leaves_the_model_as_it_was(
     assert room.trainer.number == 3.0
 
 
-def test_a_sealed_result_that_cannot_be_read_is_left_out_and_told(tmp_path: Path) -> None:
+def test_a_sealed_result_that_cannot_be_read_is_reported_and_nothing_is_applied_meanwhile(tmp_path: Path) -> None:
     room = Room(tmp_path)
     room.work.load(Load(pointer(3)), lambda: True)
     about = room.blobs.about(0, 1, 0, 1, "m2", ((0, 1),), room.work.model)
@@ -227,10 +239,14 @@ def test_a_sealed_result_that_cannot_be_read_is_left_out_and_told(tmp_path: Path
         for assignment, blob in enumerate((good, good.replace(b'"m2"', b'"m9"')))
     )
     told: list[Any] = []
-    room.work.apply(Apply(3, 0, 1, results), lambda *why: told.append(why))
-    assert (room.work.step, room.trainer.number) == (4, 4.0)
+    outcome = room.work.apply(Apply(3, 0, 1, results), lambda *why: told.append(why))
+    assert outcome == ModelNotApplied(3, (results[1].digest,))
+    assert (room.work.step, room.trainer.number) == (3, 3.0)
     (bad,) = told
     assert bad[:2] == ("m2", 1)
+    outcome = room.work.apply(Apply(3, 0, 1, results[:1]), lambda *why: told.append(why))
+    assert isinstance(outcome, ModelApplied)
+    assert (room.work.step, room.trainer.number, len(told)) == (4, 4.0, 1)
 
 
 # -- results ---------------------------------------------------------------------------------------------------------

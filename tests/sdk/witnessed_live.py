@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ from quorate.core.witnessed import KIND
 from quorate.launch import journal_of
 from quorate.learn.tensors import load
 
-ROOT = str(Path(__file__).parents[2])
+ROOT = Path(__file__).parents[2]
 STEPS = 4
 QUICK: dict[str, Any] = {
     "init_min_clients": 3, "min_clients": 2, "waiting_extra_s": 0.2, "warmup_s": 15.0, "round_train_max_s": 40.0,
@@ -31,7 +32,7 @@ class Witnessed(LiveServer):
 
     def member(self, what: str, *arguments: Any, **env: str) -> Process:
         """Ended with the server, at the latest."""
-        known = {"PYTHONPATH": ROOT, "FOLDER": str(self.folder)}
+        known = {"PYTHONPATH": f"{ROOT}{os.pathsep}{ROOT / 'src'}", "FOLDER": str(self.folder)}
         self._members.append(script(what, self.url, *arguments, file="members.py", env=known | env))
         return self._members[-1]
 

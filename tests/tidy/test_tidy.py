@@ -29,8 +29,8 @@ IMPURE = {
     "shutil", "signal", "socket", "sqlite3", "ssl", "subprocess", "sys", "tempfile", "threading", "time", "uuid",
 }  # fmt: skip
 PURE = {
-    "__future__", "abc", "ast", "bisect", "collections", "dataclasses", "enum", "fractions", "functools", "hashlib",
-    "heapq", "hmac", "itertools", "math", "operator", "re", "statistics", "struct", "types", "typing",
+    "__future__", "abc", "ast", "bisect", "collections", "dataclasses", "difflib", "enum", "fractions", "functools",
+    "hashlib", "heapq", "hmac", "itertools", "math", "operator", "re", "statistics", "struct", "types", "typing",
 }  # fmt: skip
 """What the core may import of the standard library: what has no clock, no chance and no world."""
 MAY_ADD_NUMPY = {"shards.py"}

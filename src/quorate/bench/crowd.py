@@ -46,6 +46,7 @@ class Child:
     """The coordinator's process."""
 
     def __init__(self, folder: Path, store: str = "sqlite", port: int = 0, **settings: Any) -> None:
+        self.folder = folder
         wanted = {
             "listen": {"port": port}, "store": {"kind": store, "folder": str(folder)}, "log": {"level": "error"},
             "limits": UNLIMITED,

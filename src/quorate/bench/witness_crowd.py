@@ -31,6 +31,8 @@ from quorate.core.witnessed.attestation import Scheme
 from quorate.core.witnessed.events import Attest, CheckpointStored, Holds, ResultCommitted, TwoFacedShown
 from quorate.core.witnessed.part import Part
 from quorate.core.witnessed.views import RoundShown, Standing
+from quorate.hosts.keys import Keys, prefix_of
+from quorate.objects import open_objects
 from quorate.sdk import pipe
 from quorate.sdk.address import Address
 from quorate.sdk.line import Line
@@ -41,8 +43,6 @@ from quorate.trust.keys import MemberKey
 
 RETRY_US: Final = 1_000_000
 LEAST_S: Final = 0.0005
-SIZE_BYTES: Final = 1_000_000
-"""What results are said to have: nobody asks for them."""
 COMMANDS: Final = {ResultCommitted: "committed", CheckpointStored: "stored", TwoFacedShown: "two-faced"}
 
 
@@ -51,7 +51,7 @@ class Crowd:
         self.wish = wish
         self.seen = Seen()
         self.dialing = asyncio.Semaphore(32)
-        self.key = MemberKey.create() if wish.signed else None
+        self.key = MemberKey.create()
         self._seats = [_Seat(self, member) for member in wish.members]
 
     async def run(self) -> Seen:
@@ -71,11 +71,11 @@ class _Seat(asyncio.Protocol):
         self._member = member
         wish = crowd.wish
         key = crowd.key
-        session = Witnessing(wish.run, member, secrets.token_bytes(32), RETRY_US, b"" if key is None else key.public)
+        session = Witnessing(wish.run, member, secrets.token_bytes(32), RETRY_US, key.public)
         addresses = [Address(wish.host, wish.port)]
         line = Line(session, addresses, "", key, random.SystemRandom().random, now_us())
         self._bridge = WitnessingBridge(session, line)
-        self._part = Part(wish.run, member, None if key is None else key.sign)
+        self._part = Part(wish.run, member, key.sign)
         self._commands: dict[int, int] = {}
         self._requests = 0
         self._step = -1
@@ -226,12 +226,13 @@ class _Seat(asyncio.Protocol):
             case facts.Train(work=work):
                 samples = sum(end - first for first, end in work.batches) * self._crowd.wish.batch_size
                 digest = _hash(encode((self._member, work)))
-                return facts.ResultTrained(work, digest, SIZE_BYTES, samples, 0.5)
+                return facts.ResultTrained(work, digest, self._crowd.wish.size_bytes, samples, 0.5)
             case facts.Apply(step=step, results=results):
                 model = _hash(encode((step, [result.digest for result in results])))
                 return facts.ModelApplied(step + 1, model)
             case facts.Store(step=step, model=model):
-                return facts.ModelStored(step, model, _hash(model), SIZE_BYTES)
+                _stored(self._crowd.wish, model)
+                return facts.ModelStored(step, model, _hash(model), len(model))
             case _:
                 self._say(action)
                 return None
@@ -251,6 +252,15 @@ class _Seat(asyncio.Protocol):
                 self._bridge.ask(pipe.Look(), now_us())
             case facts.Done():
                 self.over.set()
+
+
+def _stored(wish: Wish, model: bytes) -> None:
+    """The checkpoint is the hash of its model: there is no more of it."""
+    objects = open_objects(wish.objects)
+    try:
+        objects.put(Keys(prefix_of(wish.run)).blob(_hash(model).hex()), model)
+    finally:
+        objects.close()
 
 
 def _hash(said: bytes) -> bytes:

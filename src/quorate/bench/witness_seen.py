@@ -11,7 +11,10 @@ class Wish(msgspec.Struct, frozen=True):
     run: str
     members: list[str]
     batch_size: int = 1
-    signed: bool = True
+    size_bytes: int = 1_000_000
+    """What results are said to have: nobody asks for them."""
+    objects: str = ""
+    """The object store, for checkpoints."""
 
 
 class Seen(msgspec.Struct):

@@ -37,6 +37,7 @@ app = typer.Typer(
     rich_markup_mode="markdown",
 )
 COMMANDS: Final = get_args(Command)
+FINISHED: Final = "Finished"
 MAX_REASON: Final = 256
 
 
@@ -188,7 +189,8 @@ def stop(
     timeout: Timeout = TIMEOUT_S,
     json: Json = False,
 ) -> None:
-    """End a run, for good. Its workers are told, with the reason; its journal stays.
+    """End a run, for good. Its workers are told, with the reason; its journal stays. A witnessed run finishes its round
+    and keeps its model first.
 
     Examples:
 
@@ -196,8 +198,14 @@ def stop(
     """
     with asking("run stop", url, token, ca, timeout, json) as talk:
         done = talk.ask("stop", run, reason=check_reason(reason))
-        said = f"run {plain(run)} is stopped (entry {done['entry']})"
+        said = f"run {plain(run)} {_stops(talk.ask('show', run))} (entry {done['entry']})"
         talk.answer(done, lambda console: _say(console, said))
+
+
+def _stops(shown: dict[str, Any]) -> str:
+    if shown.get("stopping") and shown["phase"] != FINISHED:
+        return f"stops when its round is sealed and its model kept; it is {plain(shown['phase'])} now"
+    return "is stopped"
 
 
 @app.command()

@@ -143,7 +143,8 @@ class WitnessedPage:
         told = [f"{account.get(name, 0):,} {name}" for name in ("applied", "open", "waiting")]
         line = Text(f"batches: {', '.join(told)}", style="dim")
         skipped = account.get("skipped", 0)
-        line.append(f", {skipped:,} skipped", "bold red" if skipped else "")
+        why = ", ".join(f"{count:,} {plain(reason)}" for reason, count in (account.get("reasons") or {}).items())
+        line.append(f", {skipped:,} skipped{f' ({why})' if why else ''}", "bold red" if skipped else "")
         if point:
             line.append(f"  checkpoint: {plain(point['source'])}, step {point['step']:,}")
         return line

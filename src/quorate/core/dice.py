@@ -3,7 +3,8 @@
 Theory: BLAKE2b, keyed by what the draw is for, over a counter gives a stream of 64-bit words that nobody can tell
 from random without the key and everybody gets alike with it. A draw below n throws a word away when it falls into the
 ragged end of the range (rejection sampling), so no value is likelier than another; a shuffle is Fisher and Yates',
-so all n! orders are reachable.
+so all n! orders are reachable: by one stream, with a seed of 16 bytes, up to n = 34 (34! < 2**128 < 35!); over rounds,
+each with a seed of its own, whatever n is.
 
 Every stream is named by (run, purpose, epoch, round, seed). Two draws for different purposes never share words, and a
 member needs only the journal to repeat them.

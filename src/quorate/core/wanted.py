@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from difflib import get_close_matches
 from typing import Annotated, Any, get_args, get_origin
 
 import msgspec
@@ -45,10 +46,17 @@ def wrong_settings(given: Mapping[str, Any], wished: type[msgspec.Struct], withi
         if name in fields:
             yield from _wrong(f"{within}{name}", value, fields[name].type)
         else:
-            yield ConfigError(f"{within}{name}", value, f"there is no such setting; there are: {', '.join(fields)}")
+            fix = f"there is no such setting; {_meant(name, fields)}there are: {', '.join(fields)}"
+            yield ConfigError(f"{within}{name}", value, fix)
     for name, field in fields.items():
         if field.required and name not in given:
             yield ConfigError(f"{within}{name}", None, f"has to be given: {wanted(field.type)}")
+
+
+def _meant(name: str, known: Iterable[str]) -> str:
+    """The one that looks most like it, if any does."""
+    near = get_close_matches(name, list(known), 1)
+    return f"did you mean {near[0]}? " if near else ""
 
 
 def _wrong(name: str, value: Any, kind: Any) -> Iterator[ConfigError]:

@@ -21,7 +21,7 @@ from typing import Any, Final
 import msgspec
 
 from quorate.core.errors import QuorateError
-from quorate.launch import Coordinator, TookTooLong, coordinating
+from quorate.launch import Coordinator, TookTooLong, coordinating, journal_of
 from quorate.learn.mlp import ONE_THREAD
 from quorate.learn.witnessed.mlp_trainer import alone
 from quorate.learn.witnessed.trainer import RunTask
@@ -67,6 +67,7 @@ class Outcome(msgspec.Struct, frozen=True):
     shown: dict[str, Any]
     told: dict[str, dict[str, Any]]
     reference: float
+    journal: list[bytes] = []
 
 
 class Members:
@@ -186,9 +187,10 @@ def demo_witnessed(say: Say) -> tuple[Report, Outcome]:
         finally:
             members.end()
         left = coordinator.stop()
+        journal = journal_of(Path(name), RUN)
     task = RunTask(RUN, "one", SEED, BATCH_SIZE, HYPER)
     reference = alone(task, as_one(shown["next_batch"]))["accuracy"]
-    outcome = Outcome(shown, told, reference)
+    outcome = Outcome(shown, told, reference, journal)
     report = _judge(story, outcome, time.monotonic() - began_s)
     if left != 0:
         report.failures.append(f"the coordinator did not drain: exit code {left}")

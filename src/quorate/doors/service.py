@@ -7,6 +7,7 @@ Questions of people and tools (``ask``) are answered with plain values or a refu
 
 from __future__ import annotations
 
+import asyncio
 import time
 from typing import Any, Final, Protocol
 
@@ -15,7 +16,9 @@ import msgspec
 from quorate.core.errors import ConfigError, ConfigErrors, QuorateError, Refusal, Refused
 from quorate.core.members import CHALLENGE_BYTES, OPERATOR_MARK, Accepted, signed_by_joiner
 from quorate.core.messages import Answered, Call, Declined, Hello, Sign, Told, ToMember
+from quorate.core.witnessed.events import CheckpointStored
 from quorate.doors.auth import ANYONE, NOBODY, Action, Authority, Identity, check_proof
+from quorate.doors.kept import looked, stored_of
 from quorate.doors.questions import QUESTIONS, Operator
 from quorate.doors.questions_federated import FEDERATED_QUESTIONS, where_weights
 from quorate.doors.questions_series import SERIES_QUESTIONS
@@ -61,6 +64,8 @@ class Service:
         self.http = ""
         """The address of the HTTP door, if there is one."""
         self.operator = Operator(server)
+        self._looking: set[asyncio.Task[None]] = set()
+        """At checkpoints that are said to be stored."""
 
     # -- members ----------------------------------------------------------------------------------------------------
 
@@ -80,7 +85,16 @@ class Service:
         if isinstance(run, Refusal) or refusal is not None:
             self._say(guest, Answered(call.cause, refusal or _never()))
             return
+        kind = "" if run.host.run is None else run.host.run.kind.name
+        if (stored := stored_of(call, kind)) is not None:
+            task = asyncio.get_running_loop().create_task(self._look(run, guest, call, stored))
+            self._looking.add(task)
+            task.add_done_callback(self._looking.discard)
+            return
         self.server.receive(run, guest, call)
+
+    async def _look(self, run: ServedRun, guest: Guest, call: Call, stored: CheckpointStored) -> None:
+        self.server.receive(run, guest, await looked(call, stored, self.shelf))
 
     def sign(self, guest: Guest, sign: Sign) -> None:
         run = self.server.runs.get(sign.run)

@@ -156,10 +156,10 @@ class WitnessedCalls(Standins[WitnessStandin]):
     def __init__(self, service: Service) -> None:
         super().__init__(service, WitnessStandin)
 
-    async def enter(self, identity: Identity, run: str, join: MemberJoined, *, newest: bool = False) -> Entered:
-        """``newest`` as in ``join``. Raises Refused."""
+    async def enter(self, identity: Identity, run: str, join: MemberJoined) -> Entered:
+        """Raises Refused."""
         config = course_of(self._service.served(run)).config
-        standin, accepted = await self.join(identity, run, join, newest)
+        standin, accepted = await self.join(identity, run, join, False)
         result = accepted.result or {}
         token = standin.token if self._service.tokens else ""
         return Entered(

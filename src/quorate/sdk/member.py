@@ -364,6 +364,7 @@ class Member(Waiting[WitnessingMirror]):
             case facts.Reach():
                 self._reach(action)
             case facts.Announce(epoch=epoch, round=round_, result=result, signature=signature):
+                self._taking.committed(result.digest)
                 self._exchange.announce(encode(Announced(epoch, round_, result, signature)))
             case facts.Ask():
                 with self._news:

@@ -36,6 +36,8 @@ class Blobs:
         self._lock = threading.Lock()
         self._kept: set[str] = set()
         """Names: held, or being fetched."""
+        self._right: set[tuple[str, bytes]] = set()
+        """Names of those that can be read, each with the model it was trained on."""
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
 
     def path(self, digest: bytes) -> Path:
@@ -60,6 +62,7 @@ class Blobs:
         """With these goes whatever a fetch has left that was given up in its last moment."""
         with self._lock:
             self._kept.difference_update(digest.hex() for digest in digests)
+            self._right = {looked for looked in self._right if looked[0] in self._kept}
             for path in self._folder.iterdir():
                 if path.name.lstrip(".").partition(".")[0] not in self._kept:
                     with suppress(FileNotFoundError):
@@ -88,11 +91,17 @@ class Blobs:
         return decode(view, self._about(blob, batches, base), self._encoding, layout)
 
     def why_not(self, blob: Blob, base: bytes, layout: Layout) -> str:
-        """What is wrong with it; empty if nothing is."""
+        """What is wrong with it; empty if nothing is. What was found right once is not looked at again."""
+        looked = (blob.result.digest.hex(), blob.result.base or base)
+        if looked in self._right:
+            return ""
         try:
             self.read(blob, base, layout)
         except BadTensors as error:
             return str(error)
+        with self._lock:
+            if looked[0] in self._kept:
+                self._right.add(looked)
         return ""
 
     def _about(self, blob: Blob, batches: Ranges, base: bytes) -> About:

@@ -49,7 +49,11 @@ class Taking:
         )  # fmt: skip
 
     def made(self, digest: bytes) -> None:
-        """By this member. The others cannot have it from anybody else."""
+        """By this member. Nobody knows of it before it is committed to."""
+        self._exchange.offer(digest, self._blobs.path(digest))
+
+    def committed(self, digest: bytes) -> None:
+        """The others want it now, and cannot have it from anybody else."""
         self._exchange.offer(digest, self._blobs.path(digest), relay=True)
 
     def drop(self, digests: tuple[bytes, ...]) -> None:

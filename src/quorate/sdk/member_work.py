@@ -20,6 +20,7 @@ from quorate.core.witnessed.facts import (
     Load,
     ModelApplied,
     ModelLoaded,
+    ModelNotApplied,
     ModelNotLoaded,
     ModelNotStored,
     ModelStored,
@@ -41,7 +42,7 @@ from quorate.sdk.member_newcomer import Newcomer, NotThere
 
 MAX_WHY: Final = 240
 
-Outcome = ModelLoaded | ModelNotLoaded | ResultTrained | ModelApplied | ModelStored | ModelNotStored
+Outcome = ModelLoaded | ModelNotLoaded | ResultTrained | ModelApplied | ModelNotApplied | ModelStored | ModelNotStored
 OnBad = Callable[[str, int, str], None]
 """Whose result, of which round, and what is wrong with it."""
 
@@ -152,22 +153,27 @@ class Workroom:
     def apply(self, job: Apply, on_bad: OnBad) -> Outcome:
         if self.layout is None or self.step != job.step:
             raise RuntimeError(f"asked to apply results to the model of step {job.step} while {self.step} is here")
-        self._trainer.apply(self._results(job, self.model, self.layout, on_bad))
+        if unreadable := self._unreadable(job, self.model, self.layout, on_bad):
+            return ModelNotApplied(job.step, unreadable)
+        self._trainer.apply(self._results(job, self.model, self.layout))
         self._keep(job.step + 1)
         self._told = (self.step, self.model)
         self.applied += 1
         return ModelApplied(self.step, self.model)
 
-    def _results(self, job: Apply, base: bytes, layout: Layout, on_bad: OnBad) -> Iterator[Result]:
-        """One by one, so that many of them need the room of one. What cannot be read was sealed by witnesses that did
-        not look at it. It is the same bytes to everybody, so everybody goes on without it."""
+    def _unreadable(self, job: Apply, base: bytes, layout: Layout, on_bad: OnBad) -> tuple[bytes, ...]:
+        """What was sealed by witnesses that did not look at it. It is the same bytes to everybody."""
+        found = []
         for result in job.results:
-            try:
-                read = self._blobs.read(Blob(job.epoch, job.round, result), base, layout)
-            except BadTensors as error:
-                on_bad(result.member, job.round, str(error))
-            else:
-                yield read
+            if why := self._blobs.why_not(Blob(job.epoch, job.round, result), base, layout):
+                on_bad(result.member, job.round, why)
+                found.append(result.digest)
+        return tuple(found)
+
+    def _results(self, job: Apply, base: bytes, layout: Layout) -> Iterator[Result]:
+        """One by one, so that many of them need the room of one."""
+        for result in job.results:
+            yield self._blobs.read(Blob(job.epoch, job.round, result), base, layout)
 
     def store(self, job: Store) -> Outcome:
         if (self.step, self.model) != (job.step, job.model):

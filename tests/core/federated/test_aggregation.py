@@ -65,7 +65,7 @@ PLACE = "a text of at most 255 characters that matches ^[A-Za-z_][A-Za-z0-9_.]*:
         ({"rule": "fedadam", "tau": 0}, "tau = 0: a number of at most 1 and above 0"),
         (
             {"rule": "fedadagrad", "beta2": 0.9},
-            "beta2 = 0.9: there is no such setting; there are: server_lr, beta1, tau",
+            "beta2 = 0.9: there is no such setting; did you mean beta1? there are: server_lr, beta1, tau",
         ),
         ({"rule": "krum", "byzantine": -1}, "byzantine = -1: a whole number from 0 to 10000"),
         ({"rule": "krum", "f": 1}, "f = 1: there is no such setting; there are: byzantine"),

@@ -23,7 +23,7 @@ from quorate.core.members import Accepted, Answer, Cause
 from quorate.core.messages import Answered, Declined, Told
 from quorate.core.run import Run
 from quorate.core.shell import Action, Append, Asked, Explained
-from quorate.core.witnessed import KIND, Collector, Witnessed, attestation
+from quorate.core.witnessed import KIND, Collector, Witnessed, attestation, rules
 from quorate.core.witnessed.committee import count
 from quorate.core.witnessed.events import (
     Attest,
@@ -164,7 +164,7 @@ class Camp:
     def try_join(self, name: str, **fields: Any) -> Answer:
         life = self.machine.incarnation_of(name)
         nonce = f"{name:.10}{self.n:06}".encode().rjust(16, b"\0")
-        answer = self._call(name, Cause(name, life, 0), MemberJoined(name, life, nonce, **fields))
+        answer = self._call(name, Cause(name, life, 0), MemberJoined(name, life, nonce, **({"key": b"key"} | fields)))
         if isinstance(answer, Accepted):
             self.seqs[name] = 0
         return answer
@@ -224,7 +224,14 @@ class Camp:
 
     def accuse(self, by: str, *accused: str) -> Taken | Refusal | BeatSeen:
         step = self.course.step - 1
-        return self.tell(HealthCheck(by, self.machine.incarnation_of(by), step, accused, self.course.epoch))
+        about = (step, accused, tuple(self.attested(name, step) for name in accused), self.course.epoch)
+        return self.tell(HealthCheck(by, self.machine.incarnation_of(by), *about))
+
+    def attested(self, name: str, step: int) -> int:
+        """The place of a sealed result that it attested; 0 if there is none."""
+        member = self.course.members[name]
+        places = range(max((len(past.positions) for past in self.course.past), default=0))
+        return next((place for place in places if rules.has_attested(self.course, member, step, place)), 0)
 
     def hash(self, *names: str, step: int | None = None, mark: str = "") -> None:
         for name in names or sorted(self.course.in_step):

@@ -53,7 +53,7 @@ def pair(scribe: Scribe, what: str, who: int, which: int) -> Pair | None:
     match what:
         case "join":
             nonce = bytes([who, which, life % 256]) + bytes(13)
-            joined = e.MemberJoined(name, life, nonce, b"key" if who < 3 else b"", addresses=("h:1",))
+            joined = e.MemberJoined(name, life, nonce, b"key", addresses=("h:1",))
             return Cause(name, life, 0), joined
         case "operator":
             orders: tuple[Any, ...] = (e.RunPaused("lunch"), e.RunResumed(), e.RunResumed(), e.RunResumed())
@@ -95,6 +95,8 @@ def _commit(course: Course, name: str, life: int, which: int) -> Any:
 
 def _stored(course: Course, name: str, life: int, which: int) -> Any:
     of = course.place.model or model(course.place.step)
+    if course.keepers and which:
+        name, life = course.keepers[0]
     return e.CheckpointStored(name, life, course.epoch, course.place.step, of, model(which, "file"), 10)
 
 
@@ -188,7 +190,9 @@ def _voided(course: Course, _name: str, which: int) -> Any:
 
 def _accused(course: Course, name: str, _which: int) -> Any:
     life = course.members[name].incarnation if name in course.members else 1
-    return e.MemberRemoved(name, life, tuple(sorted(course.in_step.keys() - {name})), "does not deliver")
+    step = max(0, course.step - 1)
+    words = tuple(e.Accusation(by, step, 0) for by in sorted(course.in_step.keys() - {name}))
+    return e.MemberRemoved(name, life, words, "does not deliver")
 
 
 def _lost(course: Course, name: str, _which: int) -> Any:

@@ -6,7 +6,9 @@ from typing import Any
 
 from tests.core.witnessed.camp import Camp, camping, model, training
 
-from quorate.core.witnessed.epochs import BARREN
+from quorate.core.witnessed.account import Account
+from quorate.core.witnessed.checkpoint import OLDER_KEPT
+from quorate.core.witnessed.epochs import BARREN, BARREN_STORED
 
 QUICK: dict[str, Any] = {"min_clients": 2, "warmup_s": 2.0, "rounds_per_epoch": 1}
 
@@ -77,3 +79,83 @@ def test_the_count_survives_a_takeover() -> None:
     camp.pass_s(2.0)
     camp = camp.takeover()
     assert camp.course.barren == 1
+
+
+# -- a checkpoint that is not there ----------------------------------------------------------------------------------
+
+
+def hollow(epochs: int) -> Camp:
+    """So many epochs of one round, each with a checkpoint; then all who have the model leave, and others come."""
+    camp = training("a", "b", **(QUICK | {"init_min_clients": 2}))
+    for _ in range(epochs):
+        camp.turn()
+        camp.cool()
+        camp.load()
+    assert (camp.phase, camp.course.step, camp.course.stored.step) == ("RoundTrain", epochs, epochs)
+    camp.leave("a")
+    camp.leave("b")
+    camp.join("c", "d")
+    assert (camp.phase, camp.course.place) == ("Warmup", camp.course.stored)
+    return camp
+
+
+def barren(camp: Camp) -> None:
+    """Until what is there is given up."""
+    for _ in range(BARREN_STORED - 1):
+        before = camp.course.place
+        camp.pass_s(2.0)
+        assert camp.course.place == before
+    camp.pass_s(2.0)
+
+
+def test_from_a_checkpoint_that_nobody_can_load_the_run_goes_back_to_the_one_before() -> None:
+    camp = hollow(2)
+    first = camp.course.older[-1]
+    assert (first.source, first.step, first.model) == ("stored", 1, model(1))
+    barren(camp)
+    assert (camp.course.place, camp.course.stored, camp.course.step) == (first, first, 1)
+    assert camp.standing("c").load.digest == first.digest  # type: ignore[union-attr]
+    assert camp.account()[0] == 8
+    camp.load()
+    assert (camp.phase, camp.round.step) == ("RoundTrain", 1)
+
+
+def test_and_lastly_to_the_model_it_began_with() -> None:
+    camp = hollow(1)
+    barren(camp)
+    assert (camp.course.place.source, camp.course.step, camp.course.older) == ("initial", 0, [])
+    camp.load()
+    camp.turn()
+    camp.cool()
+    assert (camp.course.stored.step, camp.account()[0]) == (1, 8)
+
+
+def test_of_many_checkpoints_the_first_and_the_newest_are_remembered() -> None:
+    camp = hollow(OLDER_KEPT + 3)
+    steps = [place.step for place in camp.course.older]
+    assert steps == [0, OLDER_KEPT + 1, OLDER_KEPT + 2]
+    for step in reversed(steps):
+        barren(camp)
+        assert (camp.course.step, camp.account()[0]) == (step, 8 * step)
+    camp.load()
+    assert (camp.phase, camp.round.step) == ("RoundTrain", 0)
+
+
+def test_older_checkpoints_survive_a_takeover() -> None:
+    camp = hollow(2)
+    older, keepers = camp.course.older, camp.course.keepers
+    camp = camp.takeover()
+    assert (camp.course.older, camp.course.keepers) == (older, keepers)
+
+
+def test_the_account_of_a_forgotten_checkpoint_belongs_to_the_next() -> None:
+    account = Account(next_batch=6)
+    for first in (0, 2, 4):
+        account.apply([(first, first + 2)])
+        account.keep()
+    account.forget(0)
+    assert (account.layers, account.stored) == ([[(0, 4)], [(4, 6)]], 6)
+    account.give_up()
+    assert (account.stored, account.waiting_in_all, account.returned) == (4, 2, 2)
+    account.give_up()
+    assert (account.stored, account.waiting_in_all) == (0, 6)

@@ -139,11 +139,41 @@ def test_only_the_agreed_model_is_taken_for_the_checkpoint() -> None:
     early = CheckpointStored("a", 1, 0, 1, model(1), model(1, "file"))
     assert code(camp.say("a", early)) == "checkpoint_late"
     camp.hash()
-    assert code(camp.store("a", model=model(1, "other"))) == "checkpoint_late"
-    assert code(camp.store("a", step=0)) == "checkpoint_late"
-    assert isinstance(camp.store("a"), Accepted)
+    who = storer(camp)
+    assert code(camp.store(who, model=model(1, "other"))) == "checkpoint_late"
+    assert code(camp.store(who, step=0)) == "checkpoint_late"
+    assert isinstance(camp.store(who), Accepted)
     assert isinstance(camp.try_join("c"), Accepted)
-    assert code(camp.store("b")) == "checkpoint_late"  # the next epoch warms up
+    assert code(camp.store(who)) == "checkpoint_late"  # the next epoch warms up
+
+
+def test_only_who_was_drawn_for_it_may_say_that_it_is_stored() -> None:
+    camp = cooling("a", "b", "c")
+    camp.join("d")
+    camp.hash()
+    before = camp.state()
+    for name in sorted(set("abcd") - {storer(camp)}):
+        assert code(camp.store(name)) == "not_yours"
+    assert camp.course.stored.step == 0
+    assert camp.state() != before, "that it was refused is known"
+    assert isinstance(camp.store(storer(camp)), Accepted)
+
+
+def test_a_new_life_of_the_one_who_was_drawn_has_not_stored_it() -> None:
+    camp = cooling("a", "b", "c")
+    camp.hash()
+    who = storer(camp)
+    camp.join(who)
+    assert storer(camp) != who
+    assert code(camp.store(who)) == "not_yours"
+
+
+def test_what_the_coordinator_does_not_find_is_not_stored() -> None:
+    camp = cooling("a", "b", "c")
+    camp.hash()
+    assert code(camp.store(storer(camp), seen="missing")) == "object_missing"
+    assert (camp.phase, camp.course.place.source, camp.course.stored.step) == ("Cooldown", "p2p", 0)
+    assert isinstance(camp.store(storer(camp), seen="there"), Accepted)
 
 
 def test_if_nothing_comes_another_one_is_drawn() -> None:
@@ -206,7 +236,7 @@ def test_a_checkpoint_that_comes_after_cooldown_is_taken_while_nothing_has_chang
     camp.hash()
     camp.pass_s(20.0)
     assert camp.phase == "WaitingForMembers"
-    assert isinstance(camp.store("a"), Accepted)
+    assert isinstance(camp.store(camp.course.keepers[0][0]), Accepted)
     assert (camp.course.place.source, camp.course.stored.step) == ("stored", 1)
     assert camp.account() == (8, 0, 0, 0)
 
@@ -217,7 +247,7 @@ def test_and_when_the_run_is_over() -> None:
     camp.hash()
     camp.pass_s(20.0)
     assert (camp.phase, camp.course.place.source) == ("Finished", "p2p")
-    assert isinstance(camp.store("b"), Accepted)
+    assert isinstance(camp.store(camp.course.keepers[0][0]), Accepted)
     assert camp.course.stored.step == 1
 
 

@@ -103,8 +103,8 @@ def test_a_report_from_before_a_roll_back_is_not_taken_for_one_of_the_same_step_
 
 def test_nor_an_accusation() -> None:
     camp = counted_again()
-    assert code(camp.tell(HealthCheck("a", 1, 0, ("b",), 0))) == "wrong_step"
-    assert code(camp.tell(HealthCheck("a", 1, 0, ("b",), 1))) == ""
+    assert code(camp.tell(HealthCheck("a", 1, 0, ("b",), (0,), 0))) == "wrong_step"
+    assert code(camp.tell(HealthCheck("a", 1, 0, ("b",), (0,), 1))) == ""
 
 
 def test_nor_a_complaint() -> None:

@@ -8,8 +8,11 @@ import pytest
 from msgspec.structs import replace
 from tests.core.witnessed.camp import LOST_S, Camp, blob, code, model, training
 
+from quorate.core.dice import Cup
+from quorate.core.errors import Refusal
 from quorate.core.members import Accepted, Answer
 from quorate.core.witnessed.events import (
+    Accusation,
     HealthCheck,
     Holds,
     MemberReadmitted,
@@ -112,12 +115,6 @@ def test_another_base_is_another_result_too() -> None:
     camp.turn()
     (result,) = [one for one in camp.course.past[-1].results if one.member == "c"]
     assert isinstance(show(camp, "a", "c", digest=result.digest, base=model(9)), Accepted)
-
-
-def test_one_without_a_key_has_signed_nothing() -> None:
-    camp = training("a", "b", "c", **SLOW)
-    camp.turn()
-    assert "no key" in show(camp, "a", "c").why  # type: ignore[union-attr]
 
 
 def test_who_is_gone_may_still_be_found_out() -> None:
@@ -271,12 +268,17 @@ def test_what_is_missing_in_cooldown_is_void_too() -> None:
 # -- members that do not deliver -----------------------------------------------------------------------------------
 
 
+def words(*names: str, step: int = 0) -> tuple[Accusation, ...]:
+    """Each accuses for the first result of this step."""
+    return tuple(Accusation(name, step, 0) for name in names)
+
+
 def test_who_most_of_the_others_accuse_is_out() -> None:
     camp = training("a", "b", "c", "d", **SLOW)
     camp.turn()
     camp.accuse("a", "d")
     assert camp.states()["d"] == "InStep"
-    refused = camp.propose(MemberRemoved("d", 1, ("a",), "so they say"))
+    refused = camp.propose(MemberRemoved("d", 1, words("a"), "so they say"))
     assert (refused.code, "more than half of the 3 others" in refused.why) == ("no_quorum", True)
     camp.accuse("b", "d")
     assert (camp.states()["d"], camp.who("d").ejected) == ("Removed", True)
@@ -288,7 +290,7 @@ def test_the_word_of_one_alone_proves_nothing() -> None:
     camp.turn()
     camp.accuse("a", "b")
     assert camp.states()["b"] == "InStep"
-    assert camp.propose(MemberRemoved("b", 1, ("a",), "so it says")).code == "no_quorum"
+    assert camp.propose(MemberRemoved("b", 1, words("a"), "so it says")).code == "no_quorum"
 
 
 def test_half_of_the_others_are_not_enough() -> None:
@@ -322,20 +324,67 @@ def test_the_accused_must_have_attested_something_that_was_sealed() -> None:
     for name in sorted(set("abcd") - {innocent}):
         camp.accuse(name, innocent)
     assert camp.states()[innocent] == "InStep"
-    refused = camp.propose(MemberRemoved(innocent, 1, tuple(sorted(set("abcd") - {innocent})), "so they say"))
-    assert (refused.code, "attested nothing that was sealed" in refused.why) == ("contradiction", True)
+    by = words(*sorted(set("abcd") - {innocent}))
+    refused = camp.propose(MemberRemoved(innocent, 1, by, "so they say"))
+    assert (refused.code, "has not attested result 0 of step 0" in refused.why) == ("contradiction", True)
+
+
+def apart() -> tuple[Camp, str, int, int]:
+    """One witness a round, and never the same in two: who attested a step, that one, and the other step."""
+    for seed in range(50):
+        camp = training("a", "b", "c", "d", witness_nodes=1, seed=seed, **SLOW)
+        camp.turn()
+        camp.turn()
+        first, second = (past.claims[0].member for past in camp.course.past)
+        if first != second:
+            return camp, first, 0, 1
+    pytest.fail("the same witness in every two rounds")
+
+
+def test_an_accusation_counts_only_for_a_step_that_the_accused_attested() -> None:
+    """Two that slander together: what it attested in another step is no evidence."""
+    camp, accused, attested, other = apart()
+    liars = sorted(set("abcd") - {accused})[:2]
+    for name in liars:
+        said = HealthCheck(name, 1, other, (accused,), (0,), 0)
+        assert code(camp.tell(said)) == "contradiction"
+    assert camp.states()[accused] == "InStep"
+    for step, refused in ((other, "contradiction"), (attested, "")):
+        by, cup = words(*liars, step=step), Cup("demo", bytes(16))
+        decided = camp.run.decide(None, MemberRemoved(accused, 1, by, "x"), camp.hand.now_us, cup, camp.n + 1)
+        assert (decided.code if isinstance(decided, Refusal) else "") == refused
+
+
+def test_and_only_for_a_result_that_it_attested() -> None:
+    camp = training("a", "b", "c", "d", witness_quorum="1/2", **SLOW)
+    camp.hash()
+    camp.commit()
+    camp.hold("a", "b", "c")
+    camp.hold("d", positions=[1, 2, 3])
+    camp.pass_s(10.0)
+    place = camp.course.past[0].positions.index(0)
+    for result, refused in ((place, "contradiction"), (9, "contradiction"), ((place + 1) % 4, "")):
+        assert code(camp.tell(HealthCheck("a", 1, 0, ("d",), (result,), 0))) == refused
+    mixed = (Accusation("a", 0, (place + 1) % 4), Accusation("b", 0, place))
+    assert camp.propose(MemberRemoved("d", 1, mixed, "so they say")).code == "contradiction"
+
+
+def test_for_each_accused_one_result_is_named() -> None:
+    camp = training("a", "b", "c", "d", **SLOW)
+    camp.turn()
+    assert code(camp.tell(HealthCheck("a", 1, 0, ("b", "d"), (0,), 0))) == "malformed"
 
 
 @pytest.mark.parametrize("by", [("a", "a"), ("a", "x"), ("a", "d"), ()])
 def test_accusers_are_counted_once_and_only_those_in_step(by: tuple[str, ...]) -> None:
     camp = training("a", "b", "c", "d", **SLOW)
     camp.turn()
-    assert camp.propose(MemberRemoved("d", 1, by, "so they say")).code == "no_quorum"
+    assert camp.propose(MemberRemoved("d", 1, words(*by), "so they say")).code == "no_quorum"
 
 
 def test_an_accusation_of_nothing_sealed_is_refused_by_name() -> None:
     camp = training("a", "b", **SLOW)
-    assert code(camp.tell(HealthCheck("a", 1, 0, ("b",)))) == "wrong_step"
+    assert code(camp.tell(HealthCheck("a", 1, 0, ("b",), (0,)))) == "wrong_step"
 
 
 def test_what_a_filter_claims_proves_nothing() -> None:

@@ -183,6 +183,25 @@ def test_a_sealed_result_that_nobody_gives_is_reported_missing() -> None:
     assert not player.take(facts.Train)
 
 
+def test_a_sealed_result_that_is_here_and_cannot_be_read_is_missing_until_it_is_void() -> None:
+    player, later, results, bad = stopped()
+    player.holds(bad)
+    (apply,) = player.take(facts.Apply)
+    player.said(Holds)
+    player.tell(facts.ModelNotApplied(apply.step, (bad.digest,)))
+    missing = bitmap((place_of(bad),), 3)
+    assert player.said(Holds) == [Holds("a", 1, 0, 1, 0, b"", later.step - 1, missing)]
+    assert player.said(HealthCheck) == [HealthCheck("a", 1, 0, ("b", "c"), (place_of(bad),) * 2)]
+    player.tick(60_000)
+    assert not player.take(facts.Fetch), "the same bytes would come"
+    assert not player.take(facts.Apply)
+    first = round_shown(0, 0)
+    player.seals(first, results, holders=tuple(NAMES for _ in results), voided=(place_of(bad),))
+    assert [one.digest for one in player.applies().results] == [
+        one.digest for one in sorted(results, key=place_of) if one is not bad
+    ]
+
+
 def test_it_is_not_missing_before_every_holder_was_asked() -> None:
     """An answer to an earlier question, when only the maker was asked, says nothing of the others."""
     player, _, _, lacked = stopped()
@@ -253,7 +272,7 @@ def test_an_accusation_names_the_epoch_in_which_the_step_was_sealed() -> None:
     player.seals(shown, results, holders=(("b", "c"),) * 3)
     player.in_round(1, 4, epoch=2)
     player.tell(facts.BlobGivenUp(results[2].digest, lacking=("b", "c")))
-    assert player.said(HealthCheck) == [HealthCheck("a", 1, 3, ("b", "c"), 2)]
+    assert player.said(HealthCheck) == [HealthCheck("a", 1, 3, ("b", "c"), (2, 2), 2)]
 
 
 def test_what_is_missing_is_said_in_cooldown_too() -> None:
@@ -330,7 +349,7 @@ def test_what_it_attested_it_never_reports_missing() -> None:
 def test_who_says_that_it_does_not_have_what_it_attested_is_accused_at_once() -> None:
     player, _, _, lacked = stopped(holders=("b", "c"))
     player.tell(facts.BlobGivenUp(lacked.digest, lacking=("c",), silent=("b",)))
-    assert player.said(HealthCheck) == [HealthCheck("a", 1, 0, ("c",))]
+    assert player.said(HealthCheck) == [HealthCheck("a", 1, 0, ("c",), (0,))]
 
 
 def test_who_says_nothing_is_accused_after_a_while() -> None:
@@ -339,13 +358,13 @@ def test_who_says_nothing_is_accused_after_a_while() -> None:
     player.tick(9_999)
     assert player.said(HealthCheck) == []
     player.tick(1)
-    assert player.said(HealthCheck)[-1] == HealthCheck("a", 1, 0, ("b", "c"))
+    assert player.said(HealthCheck)[-1] == HealthCheck("a", 1, 0, ("b", "c"), (0, 0))
 
 
 def test_who_never_attested_it_is_not_accused() -> None:
     player, _, _, lacked = stopped(holders=("c",))
     player.tell(facts.BlobGivenUp(lacked.digest, lacking=("b", "c")))
-    assert player.said(HealthCheck) == [HealthCheck("a", 1, 0, ("c",))]
+    assert player.said(HealthCheck) == [HealthCheck("a", 1, 0, ("c",), (0,))]
 
 
 def test_who_had_nothing_yet_while_the_round_ran_is_not_accused_of_that() -> None:

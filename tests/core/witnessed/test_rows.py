@@ -155,6 +155,26 @@ def undone() -> None:
     assert work.attempt == 2
 
 
+def stored_late() -> None:
+    """By one that catches up, where nobody is in step any more; and when the run is over."""
+    camp = training("a", "b", "c", **SLOW)
+    camp.turn()
+    camp.commit()
+    camp.hold("a", "b")
+    camp.hash("a")
+    camp.pass_s(10.0)
+    camp.leave("a")
+    camp.hash("b", "c")
+    assert isinstance(camp.store(camp.course.keepers[0][0]), Accepted)
+    camp = training("a", "b", rounds_per_epoch=1, cooldown_s=20.0, **SLOW)
+    camp.turn()
+    camp.order(RunStopped())
+    camp.hash()
+    camp.pass_s(20.0)
+    assert camp.phase == "Finished"
+    assert isinstance(camp.store(camp.course.keepers[0][0]), Accepted)
+
+
 def test_every_move_that_is_declared_is_made(monkeypatch: pytest.MonkeyPatch) -> None:
     made: set[Move] = set()
     step = Table.step
@@ -173,6 +193,7 @@ def test_every_move_that_is_declared_is_made(monkeypatch: pytest.MonkeyPatch) ->
     accusations()
     two_faced()
     undone()
+    stored_late()
     for scene in SCENES.values():
         scene()
     missing = declared() - made

@@ -8,7 +8,7 @@ import pytest
 from tests.core.scribe import RUN, Scribe, bare_entry, created
 from tests.core.witnessed.camp import SETTINGS, blob, model
 
-from quorate.core.errors import JournalCorrupt, Refusal
+from quorate.core.errors import FoldDiverged, JournalCorrupt, Refusal
 from quorate.core.kinds import KINDS
 from quorate.core.members import CHALLENGE_BYTES, Cause, signed_by_joiner
 from quorate.core.run import Decided, Kinds, Run, fold
@@ -30,10 +30,10 @@ CHALLENGE = bytes(CHALLENGE_BYTES)
 
 
 class Signed:
-    """A round of two members with keys and one without, on a journal in a list."""
+    """A round of three members with keys, on a journal in a list."""
 
     def __init__(self, kinds: Kinds = CHECKED) -> None:
-        self.keys = {"a": MemberKey.create(), "b": MemberKey.create()}
+        self.keys = {name: MemberKey.create() for name in "abc"}
         self.scribe = Scribe(kinds, created("witnessed", SETTINGS | {"init_min_clients": 3}))
         names = ("a", "b", "c")
         for name in names:
@@ -48,9 +48,7 @@ class Signed:
         return course
 
     def join(self, name: str) -> MemberJoined:
-        key = self.keys.get(name)
-        if key is None:
-            return MemberJoined(name, 0, bytes(16))
+        key = self.keys[name]
         signature = key.sign(signed_by_joiner(CHALLENGE, RUN, name, 0, bytes(16)))
         return MemberJoined(name, 0, bytes(16), key.public, CHALLENGE + signature)
 
@@ -70,7 +68,7 @@ class Signed:
         work = self.work(name)
         digest = blob(name, 0, 0, work.index, 1)
         if signature is None:
-            signature = self.signed(name, work, digest, **changes) if name in self.keys else b""
+            signature = self.signed(name, work, digest, **changes)
         return ResultCommitted(name, 1, 0, 0, work.index, 1, digest, 10, model(0), count(work.batches), 1.0, signature)
 
     def decide(self, name: str, event: Any) -> Any:
@@ -99,15 +97,25 @@ def test_the_signature_is_over_every_field_that_names_the_result(changes: dict[s
     assert camp.scribe.run.snapshot() == before
 
 
-def test_who_has_a_key_must_sign_and_who_has_none_cannot() -> None:
+@pytest.mark.parametrize("signature", [b"", b"x" * 64])
+def test_what_is_not_signed_is_not_taken(signature: bytes) -> None:
     camp = Signed()
-    missing = camp.decide("a", camp.commit("a", b""))
-    assert isinstance(missing, Refusal)
-    assert missing.code == "bad_signature"
-    nonsense = camp.decide("c", camp.commit("c", b"x" * 64))
-    assert isinstance(nonsense, Refusal)
-    assert nonsense.code == "bad_signature"
-    assert isinstance(camp.decide("c", camp.commit("c")), Decided)
+    refused = camp.decide("a", camp.commit("a", signature))
+    assert isinstance(refused, Refusal)
+    assert refused.code == "bad_signature"
+    assert isinstance(camp.decide("a", camp.commit("a")), Decided)
+
+
+@pytest.mark.parametrize("kinds", [KINDS, CHECKED])
+def test_nobody_joins_without_a_key_and_no_journal_has_such_a_join(kinds: Kinds) -> None:
+    camp = Signed(kinds)
+    refused = camp.scribe.decide(Cause("d", 0, 0), MemberJoined("d", 0, bytes(16)))
+    assert isinstance(refused, Refusal)
+    assert (refused.code, refused.why.partition(",")[0]) == ("malformed", "key is empty")
+    assert "Ed25519 key" in refused.fix
+    run = camp.scribe.run
+    with pytest.raises(FoldDiverged, match="key is empty"):
+        run.extend(bare_entry(run, (Cause("d", 0, 0), MemberJoined("d", 0, bytes(16)))))
 
 
 def test_who_folds_the_journal_checks_the_signatures_again() -> None:
@@ -134,14 +142,14 @@ def test_a_good_journal_folds_with_and_without_checking() -> None:
 def two_faced(camp: Signed, accused: str = "a", **changes: Any) -> TwoFacedShown:
     work = camp.work(accused)
     lie = model(9, "lie")
-    signature = camp.signed(accused, work, lie, **changes) if accused in camp.keys else b"s" * 64
+    signature = camp.signed(accused, work, lie, **changes)
     return TwoFacedShown("b", 1, accused, 0, 0, work.index, 1, lie, model(0), signature)
 
 
 def test_a_lie_is_proven_only_by_the_accuseds_own_signature() -> None:
     camp = Signed()
     camp.scribe.write((Cause("a", 1, 1), camp.commit("a")), (Cause("c", 1, 1), camp.commit("c")))
-    for forged in (two_faced(camp, by="b"), two_faced(camp, round_=1), two_faced(camp, "c")):
+    for forged in (two_faced(camp, by="b"), two_faced(camp, round_=1), two_faced(camp, "c", by="a")):
         refused = camp.decide("b", forged)
         assert isinstance(refused, Refusal)
         assert refused.code == "bad_signature"

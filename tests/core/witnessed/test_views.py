@@ -160,7 +160,7 @@ def test_peers_are_those_who_take_part_with_key_and_address() -> None:
     camp.join("b")
     peers = camp.machine.look(PEERS, "a")
     assert [(p.member, p.incarnation, p.key, p.addresses) for p in peers.peers] == [
-        ("a", 1, b"ka", ("one:1", "two:2")), ("b", 1, b"", ()),
+        ("a", 1, b"ka", ("one:1", "two:2")), ("b", 1, b"key", ()),
     ]  # fmt: skip
 
 

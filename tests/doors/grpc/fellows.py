@@ -29,7 +29,7 @@ class Fellow:
     def __init__(self, coordinator: Coordinator, name: str, token: str = "", key: MemberKey | None = None) -> None:
         self.channel = grpc.insecure_channel(place(coordinator), [("grpc.enable_http_proxy", 0)])
         self.stub = WitnessedStub(self.channel)  # type: ignore[no-untyped-call]
-        self.name, self.token, self.key = name, token, key
+        self.name, self.token, self.key = name, token, key or MemberKey.create()
         self.me: Any = None
         self.beats = self.commands = 0
         self.known: dict[str, str] = {}
@@ -46,14 +46,12 @@ class Fellow:
 
     def join(self, **more: Any) -> Any:
         fields: dict[str, Any] = {"run": RUN, "member": self.name, "nonce": secrets.token_bytes(16)} | more
-        if self.key is not None:
-            metadata = (("authorization", f"Bearer {self.token}"),) if self.token else ()
-            ask = coordinator_pb2_grpc.CoordinatorStub(self.channel).GetChallenge  # type: ignore[no-untyped-call]
-            challenge = ask(coordinator_pb2.GetChallengeRequest(), metadata=metadata).challenge
-            signed = signed_by_joiner(challenge, RUN, self.name, 0, fields["nonce"])
-            fields |= {
-                "supersedes": 0, "key": self.key.public, "challenge": challenge, "signature": self.key.sign(signed),
-            }  # fmt: skip
+        metadata = (("authorization", f"Bearer {self.token}"),) if self.token else ()
+        ask = coordinator_pb2_grpc.CoordinatorStub(self.channel).GetChallenge  # type: ignore[no-untyped-call]
+        challenge = ask(coordinator_pb2.GetChallengeRequest(), metadata=metadata).challenge
+        fields = {"supersedes": 0, "key": self.key.public} | fields
+        signed = signed_by_joiner(challenge, RUN, self.name, fields["supersedes"] or 0, fields["nonce"])
+        fields = {"challenge": challenge, "signature": self.key.sign(signed)} | fields
         self.me = self.call("Join", pb.JoinRequest(**fields))
         return self.me
 
@@ -92,7 +90,7 @@ class Fellow:
         place_ = (shown.epoch, shown.round, mine.assignment, mine.attempt)
         if signature is None:
             signed = signed_by_trainer(RUN, *place_, self.name, digest, base)
-            signature = b"" if self.key is None else self.key.sign(signed)
+            signature = self.key.sign(signed)
         self.commands += "seq" not in more
         said = {"seq": self.commands, "samples": 32 * batches, "loss": 0.5} | more
         commit = pb.CommitRequest(

@@ -22,13 +22,13 @@ def free_port() -> int:
         return int(probe.getsockname()[1])
 
 
-def generated(folder: Path, which: str = "coordinator") -> Path:
+def generated(folder: Path, *others: str) -> Path:
     """Made by protoc alone. The folder's ``quorate`` hides the real one from whoever has it on its path."""
     folder.mkdir()
     command = [
         sys.executable, "-m", "grpc_tools.protoc", f"-I{ROOT / 'proto'}",
         f"-I{resources.files('grpc_tools') / '_proto'}", f"--python_out={folder}", f"--grpc_python_out={folder}",
-        f"quorate/v1/{which}.proto",
+        *(f"quorate/v1/{which}.proto" for which in ("coordinator", *others)),
     ]  # fmt: skip
     subprocess.run(command, check=True, timeout=60)
     for package in ("quorate", "quorate/v1"):

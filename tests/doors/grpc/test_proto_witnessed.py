@@ -49,7 +49,7 @@ def test_no_number_is_signed_where_it_counts_and_none_is_a_plain_int() -> None:
         (events.MemberJoined, pb.JoinRequest, {"proof": "signature"}),
         (events.MemberLeft, pb.MemberLeaveRequest, {}),
         (events.ResultCommitted, pb.CommitRequest, {}),
-        (events.CheckpointStored, pb.CheckpointDoneRequest, {}),
+        (events.CheckpointStored, pb.CheckpointDoneRequest, {"seen": "digest"}),
         (events.TwoFacedShown, pb.ShowTwoFacedRequest, {}),
         (events.Beat, pb.MemberHeartbeatRequest, {}),
         (events.BeatSeen, pb.MemberHeartbeatResponse, {}),

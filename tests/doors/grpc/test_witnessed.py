@@ -144,7 +144,7 @@ def test_what_is_said_of_another_epoch_is_refused_by_name(coordinator: Coordinat
     while not (heard := one.beat(wait_ms=500)).HasField("round_shown") or heard.round_shown.step != 1:
         pass
     for epoch in (1, 0):
-        check = pb.HealthCheckRequest(**one.mine(), step=0, accused=["m9"], epoch=epoch)
+        check = pb.HealthCheckRequest(**one.mine(), step=0, epoch=epoch)
         said = (partial(one.call, "HealthCheck", check), partial(one.model_hash, 1, epoch=epoch))
         for say in said:
             if epoch:
@@ -180,7 +180,7 @@ def test_what_is_said_at_the_wrong_time_is_refused_by_name(coordinator: Coordina
     assert refused(lambda: one.model_hash(step=9)) == wrong
     shown.round = 7
     assert refused(lambda: one.attest(shown, 0, 0)) == wrong
-    check = pb.HealthCheckRequest(**one.mine(), step=4, accused=["m9"])
+    check = pb.HealthCheckRequest(**one.mine(), step=4, accused=["m9"], results=[0])
     assert refused(lambda: one.call("HealthCheck", check)) == wrong
     holds = pb.HoldsRequest(**one.mine(), epoch=0, round=0, known=0, step=4, missing=b"\1")
     assert refused(lambda: one.call("Holds", holds))[0] in ("wrong_step", "contradiction")
@@ -211,6 +211,7 @@ def test_commands_are_known_by_their_number(coordinator: Coordinator, fellow: An
 def test_a_newer_life_ends_the_older_one(coordinator: Coordinator, fellow: Any) -> None:
     coordinator.create(RUN, "witnessed", min_clients=2, heartbeat_interval_s=20, heartbeat_timeout_s=60, **ALONE)
     old, new = fellow("m1"), fellow("m1")
+    new.key = old.key
     old.join()
     old.beat()
     ends: list[Any] = []
@@ -218,9 +219,17 @@ def test_a_newer_life_ends_the_older_one(coordinator: Coordinator, fellow: Any) 
     waiting.start()
     standins = coordinator._open().witnessed._standins
     until(lambda: any(standin.waiting for standin in list(standins.values())), "it waits")
-    assert new.join().incarnation == 2
+    assert new.join(supersedes=1).incarnation == 2
     waiting.join(PATIENCE_S)
     assert ends == [("superseded", grpc.StatusCode.ABORTED)]
+
+
+def test_a_join_without_a_key_is_refused_and_told_why(coordinator: Coordinator, fellow: Any) -> None:
+    coordinator.create(RUN, "witnessed", **ALONE)
+    malformed = ("malformed", grpc.StatusCode.INVALID_ARGUMENT)
+    assert refused(lambda: fellow("m1").join(key=b"", signature=b"", challenge=b"")) == malformed
+    assert refused(lambda: fellow("m1").join(supersedes=None)) == malformed
+    assert fellow("m1").join().incarnation == 1
 
 
 def test_calls_for_another_kind_of_run_are_told_so(coordinator: Coordinator, fellow: Any) -> None:
@@ -266,11 +275,12 @@ def test_tokens_and_keys_as_everywhere_and_commitments_are_signed(tmp_path: Path
         key = MemberKey.create()
         with Fellow(coordinator, "m1") as bare, Fellow(coordinator, "m1", token) as keyless:
             assert refused(bare.join) == ("bad_token", grpc.StatusCode.UNAUTHENTICATED)
-            assert refused(keyless.join) == ("bad_token", grpc.StatusCode.UNAUTHENTICATED)
+            without = {"key": b"", "signature": b"", "challenge": b""}
+            assert refused(lambda: keyless.join(**without)) == ("bad_token", grpc.StatusCode.UNAUTHENTICATED)
         with Fellow(coordinator, "m1", token, key) as one:
             shown = in_round(one)
             assert one.me.token.startswith("qrt1_session_")
-            forged = one.key.sign(b"something else") if one.key is not None else b""
+            forged = one.key.sign(b"something else")
             refusals = refused(lambda: one.commit(shown, DIGEST, signature=forged))
             assert refusals == ("bad_signature", grpc.StatusCode.PERMISSION_DENIED)
             one.token = ""  # the session token in the request is enough

@@ -6,12 +6,13 @@ from pathlib import Path
 from typing import Any, Protocol, Self
 
 import grpc
+import msgspec
 from blake3 import blake3
 from tests.doors.grpc.fellows import Fellow
 from tests.doors.grpc.talk import refusal
 from tests.doors.scenarios.test_federated import compared
 from tests.doors.talk import Talk
-from tests.doors.witnesses import RUN, Witness
+from tests.doors.witnesses import RUN, Witness, join_of
 
 from quorate.coordinator import Coordinator
 from quorate.core.errors import Refusal
@@ -23,12 +24,13 @@ from quorate.core.witnessed.events import (
     HealthCheck,
     Holds,
     Loaded,
-    MemberJoined,
     MemberLeft,
     ModelHash,
     ResultCommitted,
     TwoFacedShown,
+    signed_by_trainer,
 )
+from quorate.doors.auth import MemberKey
 from quorate.doors.grpc.witnesses import PHASES
 from quorate.wire.pb import witnessed_pb2 as pb
 
@@ -36,6 +38,17 @@ Outcome = Any
 """The code of a refusal as text, or what was answered."""
 NAMES = {number: name for name, number in PHASES.items()}
 MODEL = blake3(b"0").digest()
+KEY = MemberKey.create()
+
+
+def signed(event: Any) -> Any:
+    """As its member would."""
+    if not isinstance(event, ResultCommitted):
+        return event
+    place = (event.epoch, event.round, event.assignment, event.attempt, event.member, event.digest, event.base)
+    return msgspec.structs.replace(event, signature=KEY.sign(signed_by_trainer(RUN, *place)))
+
+
 SIGNALS: dict[Any, str] = {
     Loaded: "Loaded",
     Attest: "Attest",
@@ -69,7 +82,7 @@ class Driver(Protocol):
 class TcpDriver:
     def __init__(self, coordinator: Coordinator) -> None:
         self._coordinator = coordinator
-        self.one = Witness(coordinator.url, "m1")
+        self.one = Witness(coordinator.url, "m1", key=KEY)
 
     def __enter__(self) -> Self:
         return self
@@ -79,7 +92,8 @@ class TcpDriver:
 
     def join(self, member: str) -> Outcome:
         with Talk(self._coordinator.url) as talk:
-            joined = talk.call(Cause(member, 0, 0), MemberJoined(member, 0, member.encode().ljust(16)), RUN)
+            join = join_of(talk, KEY, RUN, member, 0, member.encode().ljust(16))
+            joined = talk.call(Cause(member, 0, 0), join, RUN)
         return (
             joined.code
             if isinstance(joined, Refusal)
@@ -94,7 +108,7 @@ class TcpDriver:
         return answer.code if isinstance(answer, Refusal) else list(answer)
 
     def command(self, event: Any) -> Outcome:
-        answer = self.one.command(event)
+        answer = self.one.command(signed(event))
         return answer.code if isinstance(answer, Refusal) else answer.entry
 
     def round(self, step: int) -> Any:
@@ -106,7 +120,7 @@ class TcpDriver:
 class GrpcDriver:
     def __init__(self, coordinator: Coordinator) -> None:
         self._coordinator = coordinator
-        self.one = Fellow(coordinator, "m1")
+        self.one = Fellow(coordinator, "m1", key=KEY)
         self.one.join(nonce=b"m1/0".ljust(16, b"."))
 
     def __enter__(self) -> Self:
@@ -122,10 +136,11 @@ class GrpcDriver:
             return refusal(error).code
 
     def join(self, member: str) -> Outcome:
-        said = pb.JoinRequest(run=RUN, member=member, supersedes=0, nonce=member.encode().ljust(16))
-        answer = self._asked("Join", said)
-        if isinstance(answer, str):
-            return answer
+        with Fellow(self._coordinator, member, key=KEY) as other:
+            try:
+                answer = other.join(nonce=member.encode().ljust(16))
+            except grpc.RpcError as error:
+                return refusal(error).code
         return [
             answer.incarnation,
             pb.JoinStatus.Name(answer.status).removeprefix("JOIN_STATUS_").lower(),
@@ -141,11 +156,11 @@ class GrpcDriver:
     def command(self, event: Any) -> Outcome:
         self.one.commands += 1
         name = COMMANDS[type(event)]
-        answer = self._asked(name, self._said(name, event, seq=self.one.commands))
+        answer = self._asked(name, self._said(name, signed(event), seq=self.one.commands))
         return answer if isinstance(answer, str) else answer.entry
 
     def _said(self, name: str, said: Any, **more: Any) -> Any:
-        fields = {field: getattr(said, field) for field in said.__struct_fields__}
+        fields = {field: getattr(said, field) for field in said.__struct_fields__ if field != "seen"}
         return getattr(pb, f"{CALLED.get(name, name)}Request")(run=RUN, **fields, **more)
 
     def round(self, step: int) -> Any:
@@ -174,7 +189,7 @@ def the_story(driver: Driver) -> list[Outcome]:
     told.append(driver.command(CheckpointStored(*me, 0, 1, MODEL, digest[0], 9)))
     told.append(driver.command(TwoFacedShown(*me, "m2", 0, 0, 0, 1, digest[0], MODEL, b"")))
     told.append(driver.say(Holds(*me, 0, 0, 1, b"\1")))
-    told.append(driver.say(HealthCheck(*me, 0, ("m2",))))
+    told.append(driver.say(HealthCheck(*me, 0, ("m2",), (0,))))
     told.append(driver.say(Attest(*me, 0, 0, 2, b"\3")))
     told.append(driver.say(Attest(*me, 0, 0, 1, b"\3")))
     told.append(driver.say(Attest(*me, 0, 0, 1, b"\1")))

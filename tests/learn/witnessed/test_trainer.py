@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import runpy
+import shutil
 import sys
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
@@ -14,7 +16,7 @@ from quorate.core.errors import ConfigError
 from quorate.learn.witnessed.gradient import GradientTrainer
 from quorate.learn.witnessed.manifest import BadModel, model_hash
 from quorate.learn.witnessed.nothing import Nothing
-from quorate.learn.witnessed.opening import SHORT, open_trainer
+from quorate.learn.witnessed.opening import SHORT, find_trainer, open_trainer
 from quorate.learn.witnessed.rehearsal import Together, alone, rounds_of, together
 from quorate.learn.witnessed.results import BadResult
 from quorate.learn.witnessed.trainer import Result, RunTask, Weights
@@ -172,3 +174,14 @@ def test_a_trainer_that_is_none_is_named(name: str, said: str, monkeypatch: pyte
     task: Any = {} if name.endswith(":Samples") else RunTask()
     with pytest.raises(ConfigError, match=said):
         open_trainer(name, task)
+
+
+def test_a_trainer_that_needs_torch_names_the_extra(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    shutil.copy(Path(__file__).parents[3] / "examples" / "witnessed_torch.py", tmp_path / "needs_torch.py")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", [str(tmp_path), *sys.path])
+    monkeypatch.setitem(sys.modules, "torch", None)
+    with pytest.raises(ConfigError, match=r"pip install 'quorate\[torch\]'"):
+        find_trainer("needs_torch:Trainer")
+    with pytest.raises(ModuleNotFoundError, match=r"pip install 'quorate\[torch\]'"):
+        runpy.run_path(str(tmp_path / "needs_torch.py"))

@@ -264,7 +264,8 @@ class Rounds:
     def _accuse(self, words: list[str]) -> None:
         (by, *accused), _ = self._who(words)
         names = tuple(process.id for process in accused)
-        self._sign(by, e.HealthCheck(by.id, by.incarnation, self.course.step - 1, names, self.course.epoch))
+        about = (self.course.step - 1, names, (0,) * len(names), self.course.epoch)
+        self._sign(by, e.HealthCheck(by.id, by.incarnation, *about))
 
     def _show(self, words: list[str]) -> None:
         (by, accused), _ = self._who(words)

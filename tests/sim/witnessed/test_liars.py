@@ -8,26 +8,29 @@ import pytest
 from tests.sim.witnessed.ward import course_of, events, lies, lived, small, when_started
 
 from quorate.core.witnessed.events import (
+    CheckpointStored,
+    HealthCheck,
     MemberReadmitted,
     MemberRemoved,
+    ModelHash,
     ResultVoided,
     RoundSealed,
     Taken,
     TwoFacedShown,
 )
 from quorate.core.witnessed.state import Course
-from quorate.sim.witnessed import Life
+from quorate.sim.witnessed import Life, liars
 from quorate.sim.witnessed.history import Course as Walk
+from quorate.sim.witnessed.liars import HOLLOW
 from quorate.sim.witnessed.life import RUN
 from quorate.sim.witnessed.members import SimMember
 from quorate.sim.world import MS
 
 
-def with_liar(lie: str, **config: Any) -> Life:
-    """Four members, of whom m1 lies until the end; nobody lets it back in."""
-    life = small(
-        size=4, **({"total_steps": 8, "rounds_per_epoch": 8, "round_witness_s": 0.4, "init_min_clients": 4} | config)
-    )
+def with_liar(lie: str, size: int = 4, **config: Any) -> Life:
+    """So many members, of whom m1 lies until the end; nobody lets it back in."""
+    few: dict[str, Any] = {"total_steps": 8, "rounds_per_epoch": 8, "round_witness_s": 0.4, "init_min_clients": size}
+    life = small(size=size, **(few | config))
     life.brings_back = False
     lies(life, m1=lie)
     return life
@@ -73,14 +76,6 @@ def test_who_signs_two_results_for_one_assignment_is_out_by_the_end_of_the_next_
     assert shown.accused == "m1"
     last = max(round_.number for round_ in course_of(life).rounds.values() if "m1" in round_.lives)
     assert last <= shown.round + 1
-    assert course.step == 8
-
-
-def test_who_has_no_key_cannot_be_proven_to_be_two_faced_and_harms_nobody() -> None:
-    life = with_liar("two-faced")
-    life.keyless = "m1"
-    course = lived(life)
-    assert not events(life, TwoFacedShown)
     assert course.step == 8
 
 
@@ -170,6 +165,61 @@ def test_who_accuses_everybody_else_is_alone_with_it() -> None:
     assert events(life, MemberRemoved) == []
     assert not any(member.ejected for member in course.members.values())
     assert course.step == 8
+
+
+def two_slanderers(size: int, **config: Any) -> Life:
+    life = with_liar("slanders", size, **config)
+    lies(life, m2="slanders")
+    return life
+
+
+def test_two_who_slander_together_are_less_than_most_of_the_others_of_five() -> None:
+    life = two_slanderers(5)
+    course = lived(life)
+    assert events(life, MemberRemoved) == []
+    assert course.step == 8
+
+
+def test_two_of_four_get_nobody_out_who_has_not_attested_what_they_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    """They are most of the others, but one witness is elected in each round, and they accuse those who were not."""
+    life = two_slanderers(4, witness_nodes=1)
+    said: list[HealthCheck] = []
+
+    def slander(signal: ModelHash, others: list[str]) -> HealthCheck:
+        course = life.course()
+        past = course.past[-1] if course is not None and course.past else None
+        attested = set() if past is None else {one.member for one in past.claims}
+        names = tuple(name for name in others if name not in attested)
+        step = 0 if past is None else past.step
+        said.append(HealthCheck(signal.member, signal.incarnation, step, names, (0,) * len(names), signal.epoch))
+        return said[-1]
+
+    monkeypatch.setattr(liars, "slander", slander)
+    course = lived(life)
+    assert len({(check.member, check.step) for check in said if check.accused}) > 8
+    assert events(life, MemberRemoved) == []
+    assert course.step == 8
+
+
+def test_who_only_says_that_it_stored_the_model_costs_its_steps_and_no_more() -> None:
+    """All are dead after the first checkpoint, which is none. Those who come then go back to the beginning."""
+    life = small(size=3, rounds_per_epoch=2, total_steps=4)
+    lies(life, m1=HOLLOW, m2=HOLLOW, m3=HOLLOW)
+
+    def look() -> None:
+        course = life.course()
+        if course is not None and course.stored.step:
+            for process in life.members:
+                process.kill()
+        else:
+            life.world.after(10 * MS, look)
+
+    life.world.after(10 * MS, look)
+    course = lived(life)
+    first, *_ = events(life, CheckpointStored)
+    assert first.digest not in life.objects.models
+    assert course.roll_backs >= 1
+    assert course.step == 4
 
 
 def test_a_liar_that_an_operator_lets_back_in_takes_part_again() -> None:

@@ -2,23 +2,25 @@
 
 from __future__ import annotations
 
-from fractions import Fraction
+from math import ceil
 from typing import Any
 
 import msgspec
 import pytest
 from tests.sim.witnessed.planting import found_by, plant
+from tests.sim.witnessed.ward import lies, small
 
 from quorate.core.dice import Dice
+from quorate.core.errors import Refusal
 from quorate.core.host import Host
 from quorate.core.machine import DONE, Applied
 from quorate.core.members import Cause, Roster
-from quorate.core.witnessed import committee, complaints, epochs, reopening, rules, sealing
+from quorate.core.witnessed import checkpoint, committee, complaints, epochs, evidence, reopening, rules, sealing
 from quorate.core.witnessed.account import Account
 from quorate.core.witnessed.catching_up import counting
 from quorate.core.witnessed.collect import Collector
 from quorate.core.witnessed.committee import Committee
-from quorate.core.witnessed.events import ResultVoided, TwoFacedShown, WorkReopened
+from quorate.core.witnessed.events import ResultCommitted, ResultVoided, TwoFacedShown, WorkReopened
 from quorate.core.witnessed.facts import Apply
 from quorate.core.witnessed.machine import Witnessed
 from quorate.core.witnessed.part import Part
@@ -135,11 +137,16 @@ def test_a_result_that_is_given_up_with_its_maker_is_noticed(monkeypatch: pytest
 def test_a_quorum_of_those_who_answered_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
     """As in the source: over those who happened to attest, not over those who were elected."""
 
-    def easy(_share: Fraction, elected: int) -> int:
-        return 1
+    whole = sealing._judge
 
-    monkeypatch.setattr(committee, "quorum", easy)
-    found_by("quorums")
+    def easy(course: Course, event: Any, at_us: int) -> Any:
+        with monkeypatch.context() as planted:
+            needed = max(1, ceil(course.config.share * len(event.attested)))
+            planted.setattr(evidence, "quorum", lambda _course, _round: needed)
+            return whole(course, event, at_us)
+
+    monkeypatch.setattr(sealing, "_judge", easy)
+    assert "and a quorum holds" in found_by("quorums")
 
 
 def test_a_round_that_ends_before_all_is_attested_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -198,6 +205,15 @@ def test_a_member_that_accuses_whoever_is_silent_is_noticed(monkeypatch: pytest.
     assert "never lied" in found_by("outcasts", since=47)
 
 
+def test_one_that_is_removed_for_what_it_has_not_attested_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two of four slander together, and one witness is elected in each round."""
+    monkeypatch.setattr(rules, "has_attested", lambda *_: True)
+    life = small(size=4, init_min_clients=4, witness_nodes=1, min_clients=2, total_steps=8, rounds_per_epoch=8)
+    lies(life, m1="slanders", m2="slanders")
+    assert "outcasts: " in (violation := life.live().violation)
+    assert "that it has not attested" in violation
+
+
 # -- draws -----------------------------------------------------------------------------------------------------------
 
 
@@ -253,7 +269,38 @@ def test_a_round_that_waits_for_the_dead_is_noticed(monkeypatch: pytest.MonkeyPa
 
 def test_a_run_that_waits_for_a_model_that_nobody_has_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(epochs, "BARREN", 10**9)
-    assert "not finished" in found_by("ending", since=900)
+    assert "not finished" in found_by("ending", since=500)
+
+
+def test_a_run_that_waits_for_a_checkpoint_that_is_not_there_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(epochs, "BARREN_STORED", 10**9)
+    assert "not finished" in found_by("ending")
+
+
+def test_a_checkpoint_that_is_given_up_though_it_is_there_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """After one warm-up in which some had it."""
+    whole = epochs.do_warmup_ended
+
+    def hasty(course: Course, *rest: Any) -> Applied:
+        if course.place == course.stored and course.older:
+            checkpoint.nowhere(course)
+        return whole(course, *rest)
+
+    plant(monkeypatch, "WarmupEnded", do=hasty)
+    assert "which nobody missed" in found_by("account")
+
+
+def test_a_run_with_many_rounds_in_which_nothing_is_taken_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every other round refuses all results, as if they came late."""
+    move = MEMBER._moves[ResultCommitted]["InStep"]
+    late = Refusal("late_result", "it is an odd round", "none")
+
+    def fussy(course: Course, member: Any, event: Any, at_us: int) -> Refusal | None:
+        return late if event.round % 2 else move.check(course, member, event, at_us)
+
+    monkeypatch.setitem(MEMBER._moves[ResultCommitted], "InStep", msgspec.structs.replace(move, check=fussy))
+    life = small(total_steps=12, rounds_per_epoch=40, round_train_max_s=0.6, attempts_max=99, strikes_max=99)
+    assert "rounds without any result" in life.live().violation
 
 
 def test_a_member_that_never_hears_of_the_end_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -7,8 +7,8 @@ Batches are numbered 0, 1, 2... over the whole run. Kept here: every number belo
 - *waiting*: was given out and did not come to count; goes first in the next round;
 - *skipped*, with a reason.
 
-What was applied since the last stored checkpoint is remembered by number, because a roll-back returns it to the
-waiting. Of what is in the checkpoint the count is enough.
+What was applied is remembered by number, in layers: since the last stored checkpoint, and for each checkpoint that is
+remembered what it has beyond the one before it. A roll-back returns a layer to the waiting.
 """
 
 from __future__ import annotations
@@ -44,8 +44,8 @@ class Account(msgspec.Struct, array_like=True):
     """In order."""
     applied: list[tuple[int, int]] = []
     """Since the last stored checkpoint; merged and in order."""
-    stored: int = 0
-    """How many are in the last stored checkpoint."""
+    layers: list[list[tuple[int, int]]] = []
+    """Of each stored checkpoint that is remembered, oldest first: what it has beyond the one before."""
     skipped: list[Skip] = []
     """The newest of them."""
     reasons: dict[str, int] = {}
@@ -58,6 +58,11 @@ class Account(msgspec.Struct, array_like=True):
     """By roll-backs."""
     again: int = 0
     """Given out once more in a later round, because they did not come to count in an earlier one."""
+
+    @property
+    def stored(self) -> int:
+        """How many are in the last stored checkpoint."""
+        return sum(count(layer) for layer in self.layers)
 
     @property
     def applied_in_all(self) -> int:
@@ -118,8 +123,19 @@ class Account(msgspec.Struct, array_like=True):
 
     def keep(self) -> None:
         """A checkpoint that has all of them is stored."""
-        self.stored += count(self.applied)
+        self.layers.append(self.applied)
         self.applied = []
+
+    def forget(self, place: int) -> None:
+        """The checkpoint at this place is not remembered any more: what it has belongs to the next one."""
+        layer = self.layers.pop(place)
+        self.layers[place] = merged([*layer, *self.layers[place]])
+
+    def give_up(self) -> None:
+        """The last stored checkpoint is none: back to the one before."""
+        self.roll_back()
+        self.applied = self.layers.pop()
+        self.roll_back()
 
     def roll_back(self) -> None:
         """To the last stored checkpoint."""

@@ -5,6 +5,10 @@ the members' reports decide which model the epoch ended with (a majority), and o
 it; another is drawn when nothing comes. If at the end nothing was agreed on, or later nobody is left who has it, the
 run falls back to the last stored checkpoint *and its step*, and the batches applied since wait again: never a newer
 step with older weights.
+
+That something is stored is the word of one member. So only those may say it who were drawn for it, the coordinator
+looks for it where it can, and the checkpoints before are remembered: from one that nobody can load, warm-up after
+warm-up, the run goes back to the one before, and lastly to the model it began with.
 """
 
 from __future__ import annotations
@@ -24,6 +28,8 @@ P2P = "p2p"
 STORED = "stored"
 HOLDERS_SHOWN = 16
 """Enough to fetch from several at once, and few enough to be told to everybody."""
+OLDER_KEPT = 3
+"""Checkpoints that are remembered beside the last one: the first of all, and the newest of the others."""
 
 
 def first_place(config: Config) -> Place:
@@ -74,6 +80,7 @@ def fall_back(course: Course) -> None:
     """To the last stored checkpoint and its step."""
     course.place = course.stored
     course.holders = []
+    course.keepers = []
     course.step = course.stored.step
     course.agreed = [(course.step, course.stored.model)] if course.stored.model else []
     course.account.roll_back()
@@ -82,11 +89,16 @@ def fall_back(course: Course) -> None:
 
 def nowhere(course: Course) -> None:
     """Nobody can load the model that was agreed on: there is no such model. The hash of the first one is for the next
-    warm-up to name; from any other one falls back."""
+    warm-up to name; from any other one falls back, and from a checkpoint to the one before."""
     step = course.place.step
     if course.place.source == P2P:
         fall_back(course)
         course.reason = f"nobody has the model of step {step}: back to step {course.step}"
+    elif course.older:
+        course.stored = course.older.pop()
+        course.account.give_up()
+        fall_back(course)
+        course.reason = f"nobody can load the checkpoint of step {step}: back to step {course.step}"
     elif step == 0:
         course.place = course.stored = first_place(course.config)
         course.agreed = []
@@ -169,10 +181,12 @@ def do_agreed(course: Course, _run: Course, event: ModelAgreed, at_us: int, cup:
     course.holders = sorted((report.member, report.incarnation) for report in event.models if report.model == model)
     agree(course, course.step, model)
     drawn, draws = "", 0 if before is None else before.draws
+    course.keepers = [] if before is None else course.keepers
     if course.config.checkpoint == STORED and course.place.source == P2P:
         lives = [m for m, _ in course.holders]
         others = [member for member in lives if before is None or member != before.member] or lives
         drawn = cup.dice("store", course.epoch, draws).choose(others)
+        course.keepers = sorted({*course.keepers, (drawn, dict(course.holders)[drawn])})
     course.storing = Storing(drawn, dict(course.holders).get(drawn, 0), at_us, draws + 1)
     course.retold |= {m: None for m in (drawn, "" if before is None else before.member) if m in course.members}
     return DONE
@@ -181,19 +195,29 @@ def do_agreed(course: Course, _run: Course, event: ModelAgreed, at_us: int, cup:
 # -- storing -------------------------------------------------------------------------------------------------------
 
 
-def check_stored(course: Course, _member: Member, event: CheckpointStored, _at_us: int) -> Refusal | None:
+def check_stored(course: Course, member: Member, event: CheckpointStored, _at_us: int) -> Refusal | None:
     place = course.place
     if (place.step, place.model) != (event.step, event.model) or not place.model:
         why = f"the model of step {event.step} is not the one that counts now, of step {place.step}"
         return Refusal("checkpoint_late", why, "drop it")
+    if (member.id, member.incarnation) not in course.keepers:
+        why = f"{member.id} was not drawn to store the model of step {event.step}"
+        return Refusal("not_yours", why, "store it when your standing asks for it")
+    if event.seen == "missing":
+        why = f"there is no file {event.digest.hex()[:12]} of {event.size_bytes} bytes in the object store of the run"
+        return Refusal("object_missing", why, "store it there, and say so then")
     return None
 
 
 def do_stored(course: Course, _member: Member, event: CheckpointStored, _at_us: int, _cup: Cup) -> Applied:
     if course.place.source != P2P:
         return DONE  # it is there already
+    course.older.append(course.stored)
     course.place = course.stored = Place(STORED, event.step, event.model, event.digest, event.size_bytes)
     course.account.keep()
+    if len(course.older) > OLDER_KEPT:
+        del course.older[1]
+        course.account.forget(0)
     return DONE
 
 

@@ -180,8 +180,7 @@ class Collector:
         sealed = [past for past in course.past if past.epoch == course.epoch == signal.epoch]
         if not any(past.step == signal.step and past.positions for past in sealed):
             return _elsewhere(course, member, f"accuses others for step {signal.step} of epoch {signal.epoch}")
-        self._complaints.accuses(signal, course)
-        return None
+        return self._complaints.accuses(signal, course)
 
     def _tally_of(self, course: Course, round_: Round | None) -> Tally:
         """Of the open round; in Cooldown of what is said then."""

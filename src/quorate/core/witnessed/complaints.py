@@ -8,7 +8,7 @@ from quorate.core.errors import Refusal
 from quorate.core.machine import Event
 from quorate.core.witnessed import rules
 from quorate.core.witnessed.attestation import positions, read_bitmap
-from quorate.core.witnessed.events import HealthCheck, Holds, MemberRemoved, Report, ResultVoided
+from quorate.core.witnessed.events import Accusation, HealthCheck, Holds, MemberRemoved, Report, ResultVoided
 from quorate.core.witnessed.state import Course, MemberState
 
 S = MemberState
@@ -20,8 +20,8 @@ class Complaints:
         """Of the sealed round that is complained of."""
         self.missing: dict[int, dict[str, None]] = {}
         """By position in what was sealed: who misses it."""
-        self.accused: dict[str, dict[str, int]] = {}
-        """By whom, and for which step."""
+        self.accused: dict[str, dict[str, Accusation]] = {}
+        """By whom, and for what."""
 
     def keep(self, course: Course) -> None:
         """Only what those say who are in step; that something is missing of the newest step, that somebody does not
@@ -36,7 +36,7 @@ class Complaints:
             for name in [name for name in missing if name not in course.in_step]:
                 missing.pop(name)
         for by in self.accused.values():
-            for name in [name for name, of in by.items() if name not in course.in_step or of < step - 1]:
+            for name in [name for name, of in by.items() if name not in course.in_step or of.step < step - 1]:
                 del by[name]
 
     def misses(self, signal: Holds, course: Course) -> Refusal | None:
@@ -54,14 +54,27 @@ class Complaints:
             self.missing.setdefault(position, {})[signal.member] = None
         return None
 
-    def accuses(self, signal: HealthCheck, course: Course) -> None:
-        """The newest word of each counts: whom it does not name any more, it accuses no longer."""
+    def accuses(self, signal: HealthCheck, course: Course) -> Refusal | None:
+        """The newest word of each counts: whom it does not name any more, it accuses no longer. Nobody is accused of
+        what it has not attested."""
+        if len(signal.results) != len(signal.accused):
+            why = f"{len(signal.accused)} are accused, and {len(signal.results)} results named"
+            return Refusal("malformed", why, "name for each of them one that it attested")
         for by in self.accused.values():
             by.pop(signal.member, None)
-        for name in signal.accused:
-            if name in course.members and name != signal.member:
-                self.accused.setdefault(name, {})[signal.member] = signal.step
+        fair = 0
+        for name, result in zip(signal.accused, signal.results, strict=True):
+            accused = course.members.get(name)
+            if accused is None or name == signal.member:
+                continue
+            if rules.has_attested(course, accused, signal.step, result):
+                fair += 1
+                self.accused.setdefault(name, {})[signal.member] = Accusation(signal.member, signal.step, result)
         self.accused = {name: by for name, by in self.accused.items() if by}
+        if signal.accused and not fair:
+            why = f"none of those whom {signal.member} accuses attested the result of step {signal.step} named for it"
+            return Refusal("contradiction", why, "name what they attested")
+        return None
 
     def follows(self, course: Course, at_us: int, models: Mapping[str, Report]) -> list[Event]:
         """At most one thing: what follows from it may change the rest. Who has the model of the next step, whatever it
@@ -80,7 +93,8 @@ class Complaints:
             if member.state not in (S.IN_STEP, S.RESYNCING) or not rules.enough_accuse(len(accusers), others):
                 continue
             why = f"{len(accusers)} of {others} others do not get from it what it attested"
-            removed = MemberRemoved(name, member.incarnation, tuple(sorted(accusers)), why)
+            words = tuple(accusers[by] for by in sorted(accusers))
+            removed = MemberRemoved(name, member.incarnation, words, why)
             if rules.check_accused(course, member, removed, at_us) is None:
                 return [removed]
         return []

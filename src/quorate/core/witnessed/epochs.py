@@ -5,7 +5,8 @@ Kept here:
 - An epoch begins when enough have come (``init_min_clients`` for the first, ``min_clients`` later) and have been there
   for ``waiting_extra_s``. Those who have waited longest take part, ``max_clients`` at most; the others stay Pending.
 - Rounds begin when all have the model, or when the time for it is over; who has not has to catch up. A model that
-  nobody at all has, several times in a row, is given up: whoever named its hash was wrong, or lied.
+  nobody at all has, several times in a row, is given up: whoever named its hash was wrong, or lied. So is a checkpoint
+  that nobody can load, but later: an object store may be away for a while.
 - A pause or a stop that is asked for in a round lets it be sealed and its model be kept.
 - Nobody waits for ever, but while members are missing and while the run is paused; and both say so.
 """
@@ -34,6 +35,8 @@ S = MemberState
 OVER = "the run ended"
 BARREN = 3
 """After so many warm-ups in a row in which nobody had the model, not even those who said so, there is no such model."""
+BARREN_STORED = 6
+"""The same where it should be in the object store."""
 
 
 # -- waiting for members -------------------------------------------------------------------------------------------
@@ -130,7 +133,7 @@ def do_warmup_ended(course: Course, run: Course, event: WarmupEnded, at_us: int,
         few = f"{len(ready)} have the model of step {course.place.step}, min_clients = {course.config.min_clients}"
         course.reason = few if model or not event.loaded else f"no majority for one initial model: {few}"
         course.barren = 0 if ready else course.barren + 1
-        if course.barren >= BARREN:
+        if course.barren >= (BARREN_STORED if course.older and course.place == course.stored else BARREN):
             course.barren = 0
             checkpoint.nowhere(course)
         end(course, Phase.WAITING, at_us)

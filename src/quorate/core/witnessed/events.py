@@ -9,7 +9,7 @@ with the evidence, so that everybody who folds the journal can check that a quor
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Annotated, ClassVar
+from typing import Annotated, ClassVar, Literal
 
 import msgspec
 from msgspec import Meta
@@ -71,16 +71,13 @@ class ResultCommitted(MemberEvent, frozen=True, array_like=True, tag="result-com
     samples: Counter
     loss: Real = 0.0
     signature: Signature = b""
-    """Of ``signed_by_trainer``, with the key the member joined with; empty where it has none."""
+    """Of ``signed_by_trainer``, with the key the member joined with."""
 
     def claim(self, run: str, key_of: Callable[[str], bytes]) -> Claim | None:
-        key = key_of(self.member)
-        if not key and not self.signature:
-            return None
         said = signed_by_trainer(
             run, self.epoch, self.round, self.assignment, self.attempt, self.member, self.digest, self.base
         )
-        return Claim(key, said, self.signature)
+        return Claim(key_of(self.member), said, self.signature)
 
 
 class CheckpointStored(MemberEvent, frozen=True, array_like=True, tag="checkpoint-stored"):
@@ -90,6 +87,8 @@ class CheckpointStored(MemberEvent, frozen=True, array_like=True, tag="checkpoin
     digest: Hash
     """Of the file in the object store."""
     size_bytes: Counter = 0
+    seen: Literal["", "there", "missing"] = ""
+    """What the coordinator saw when it looked for the file; empty: it cannot look there."""
 
 
 class TwoFacedShown(MemberEvent, frozen=True, array_like=True, tag="two-faced-shown"):
@@ -105,7 +104,7 @@ class TwoFacedShown(MemberEvent, frozen=True, array_like=True, tag="two-faced-sh
     signature: Signature
 
     def claim(self, run: str, key_of: Callable[[str], bytes]) -> Claim | None:
-        """That of the accused. One without a key has signed nothing."""
+        """That of the accused."""
         said = signed_by_trainer(
             run, self.epoch, self.round, self.assignment, self.attempt, self.accused, self.digest, self.base
         )
@@ -210,12 +209,22 @@ class ModelAgreed(Event, frozen=True, array_like=True, tag="model-agreed"):
     late: bool = False
 
 
+class Accusation(msgspec.Struct, frozen=True, array_like=True):
+    """``member`` does not get from the accused what that one attested."""
+
+    member: MemberId
+    step: Counter
+    """Of the sealed round."""
+    result: Index
+    """Its place in what was sealed."""
+
+
 class MemberRemoved(Event, frozen=True, array_like=True, tag="member-removed"):
-    """Most of the others find that it does not deliver what it attested."""
+    """Most of the others find that it does not deliver what it attested, each of them a result that it did attest."""
 
     member: MemberId
     incarnation: Counter
-    accused_by: Annotated[tuple[MemberId, ...], Meta(max_length=MAX_MEMBERS)]
+    accusations: Annotated[tuple[Accusation, ...], Meta(max_length=MAX_MEMBERS)]
     reason: Reason
 
 
@@ -314,6 +323,8 @@ class HealthCheck(Signal, frozen=True, array_like=True, tag="health-check"):
     incarnation: Counter
     step: Counter
     accused: Annotated[tuple[MemberId, ...], Meta(max_length=64)]
+    results: Annotated[tuple[Index, ...], Meta(max_length=64)] = ()
+    """For each of the accused, one of those results, by its place in what was sealed."""
     epoch: Counter = 0
     """In which that step was sealed."""
 

@@ -129,6 +129,14 @@ class ModelApplied(msgspec.Struct, frozen=True):
     model: bytes
 
 
+class ModelNotApplied(msgspec.Struct, frozen=True):
+    """Nothing was applied to the model of ``step``: these of the results are here and cannot be read. Nobody can who
+    has the same bytes, so that they count as missing."""
+
+    step: int
+    unreadable: tuple[bytes, ...]
+
+
 class ModelStored(msgspec.Struct, frozen=True):
     step: int
     model: bytes
@@ -166,6 +174,7 @@ Fact = (
     | ModelNotLoaded
     | ResultTrained
     | ModelApplied
+    | ModelNotApplied
     | ModelStored
     | ModelNotStored
     | PeersTried

@@ -43,6 +43,8 @@ class Fetching:
         self.changes = 0
         """How often something came to be held, or was dropped."""
         self.drops = 0
+        self.spoilt: set[bytes] = set()
+        """Digests of bytes that nobody can read: whoever attested them does not have what it should."""
 
     def holds(self, digest: bytes) -> bool:
         return digest in self.held
@@ -62,8 +64,19 @@ class Fetching:
         """Who had nothing while the round ran may have it by the time it is sealed: each reason begins anew."""
         digest = blob.result.digest
         if not self.wants(digest, why):
+            if digest in self.spoilt:
+                lacking = dict.fromkeys(holders, True)
+                self.wanted[digest] = Wanted(blob, holders, others, why, False, 1, lacking=lacking)
+                return
             self.wanted[digest] = Wanted(blob, holders, others, why)
             self.out.append(Fetch(blob, holders or others, why))
+
+    def spoil(self, digests: Iterable[bytes]) -> None:
+        """They are here and of no use: missing, for as long as they are wanted."""
+        for digest in digests:
+            self.spoilt.add(digest)
+            self.held.pop(digest, None)
+            self.changes += 1
 
     def arrived(self, digest: bytes) -> bool:
         """Whether anybody wanted it."""
@@ -89,8 +102,8 @@ class Fetching:
                 wanted.silent_us.setdefault(member, now_us)
 
     def tick(self, now_us: int) -> None:
-        for wanted in self.wanted.values():
-            if not wanted.under_way and now_us >= wanted.retry_us:
+        for digest, wanted in self.wanted.items():
+            if not wanted.under_way and now_us >= wanted.retry_us and digest not in self.spoilt:
                 wanted.under_way = True
                 holders = tuple(dict.fromkeys((*wanted.holders, *wanted.others)))
                 self.out.append(Fetch(wanted.blob, holders, wanted.why))
@@ -102,8 +115,9 @@ class Fetching:
 
     def begin_again(self) -> None:
         """Nobody is reproached for what happened to an earlier life."""
-        for wanted in self.wanted.values():
-            wanted.lacking, wanted.silent_us = {}, {}
+        for digest, wanted in self.wanted.items():
+            if digest not in self.spoilt:
+                wanted.lacking, wanted.silent_us = {}, {}
 
     def is_missing(self, digest: bytes) -> bool:
         """A sealed result that every holder was asked for, in vain."""
@@ -129,6 +143,7 @@ class Fetching:
     def drop(self, digests: Iterable[bytes]) -> Drop | None:
         gone = []
         for digest in digests:
+            self.spoilt.discard(digest)
             was_wanted = self.wanted.pop(digest, None) is not None
             if self.held.pop(digest, None) is not None or was_wanted:
                 gone.append(digest)
@@ -145,7 +160,7 @@ class Fetching:
 
     def wake_us(self, now_us: int) -> int | None:
         """When to try again, or when somebody's silence has lasted too long."""
-        times = [wanted.retry_us for wanted in self.wanted.values() if not wanted.under_way]
+        times = [it.retry_us for name, it in self.wanted.items() if not it.under_way and name not in self.spoilt]
         late = [
             since_us + self._pace.accuse_us
             for digest, wanted in self.wanted.items()

@@ -41,6 +41,7 @@ class Summary(msgspec.Struct, array_like=True):
     config: Config
     place: Place
     stored: Place
+    older: list[Place]
     state: Phase
     epoch: int
     number: int
@@ -59,6 +60,7 @@ class Summary(msgspec.Struct, array_like=True):
     newest_holders: list[tuple[str, int]]
     agreed: list[tuple[int, bytes]]
     storing: Storing | None
+    keepers: list[tuple[str, int]]
     began_us: int
     first_step: int
     took_part: list[str]

@@ -6,10 +6,8 @@ depends on the order in which views come, and a view that was lost is asked for.
 
 Kept here and in the files beside this one:
 
-- A member commits before it announces: nobody is shown a result that the journal does not have.
-- Never two different commitments for one epoch, round, assignment and attempt, not even where the first was not
-  answered (``results``).
-- It attests only what it holds and has verified.
+- A member commits before it announces, and never to two different results for one epoch, round, assignment and
+  attempt, not even where the first was not answered (``results``). It attests only what it holds and has verified.
 - It applies exactly what was sealed, in that order, never skips anything and never applies anything twice
   (``catching_up``); and it reports the hash of its model at each step.
 - If no holder gives it a sealed result, it says so, accuses those who attested it and do not deliver, and goes on
@@ -193,6 +191,10 @@ class Part:
 
     def _on_applied(self, fact: facts.ModelApplied) -> None:
         self.footing.applied(fact.step, fact.model)
+
+    def _on_not_applied(self, fact: facts.ModelNotApplied) -> None:
+        self.footing.busy = None if isinstance(self.footing.busy, Apply) else self.footing.busy
+        self.fetching.spoil(fact.unreadable)
 
     def _on_stored(self, fact: facts.ModelStored) -> None:
         standing = self.sight.standing
@@ -484,6 +486,7 @@ _HANDLERS: Final[dict[type, Callable[[Part, Any], None]]] = {
     facts.ModelNotLoaded: Part._on_not_loaded,
     facts.ResultTrained: Part._on_trained,
     facts.ModelApplied: Part._on_applied,
+    facts.ModelNotApplied: Part._on_not_applied,
     facts.ModelStored: Part._on_stored,
     facts.ModelNotStored: Part._on_not_stored,
     facts.PeersTried: Part._on_tried,

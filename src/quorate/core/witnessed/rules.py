@@ -39,6 +39,10 @@ S = MemberState
 
 
 def check_join(course: Course, member: Member, event: MemberJoined, at_us: int) -> Refusal | None:
+    """Nobody without a key: what a member commits to is signed, or nothing could be proven."""
+    if not event.key:
+        why = f"key is empty, and members of a witnessed run sign what they commit to: {member.called()} cannot"
+        return Refusal("malformed", why, "join with an Ed25519 key; the SDK makes one by itself")
     if member.ejected:
         why = f"{member.called()} was proven to lie: {member.reason}"
         return Refusal("ejected", why, "ask an operator to let it back in")
@@ -150,8 +154,6 @@ def check_two_faced(course: Course, accused: Member, event: TwoFacedShown, _at_u
         return Refusal("contradiction", f"{why}, or it is too long ago", "show it within a few rounds")
     if given.digest == event.digest and given.base == event.base:
         return Refusal("contradiction", f"{accused.id} signed what it committed to", "show another result")
-    if not accused.key:
-        return Refusal("contradiction", f"{accused.id} has no key to sign with", "report it with a health check")
     return None
 
 
@@ -173,15 +175,25 @@ def claimed(past: Past, member: Member) -> set[int]:
 
 
 def check_accused(course: Course, accused: Member, event: MemberRemoved, _at_us: int) -> Refusal | None:
-    """More than half of the others in step, and only for something that it attested and that counts."""
+    """More than half of the others in step, and each only for something that it attested and that counts."""
     others = course.in_step.keys() - {accused.id}
-    by = set(event.accused_by)
-    if len(by) != len(event.accused_by) or not by <= others or not enough_accuse(len(by), len(others)):
+    by = {one.member for one in event.accusations}
+    if len(by) != len(event.accusations) or not by <= others or not enough_accuse(len(by), len(others)):
         why = f"{len(by)} accuse {accused.id}; more than half of the {len(others)} others in step have to, and two"
         return Refusal("no_quorum", why, "wait for more")
-    if not any(claimed(past, accused) & set(past.positions) for past in course.past if past.epoch == course.epoch):
-        return Refusal("contradiction", f"{accused.id} has attested nothing that was sealed", "leave it")
+    for one in event.accusations:
+        if not has_attested(course, accused, one.step, one.result):
+            why = f"{accused.id} has not attested result {one.result} of step {one.step}"
+            return Refusal("contradiction", why, f"leave out the word of {one.member}")
     return None
+
+
+def has_attested(course: Course, member: Member, step: int, result: int) -> bool:
+    """Whether this life attested what was sealed at this place for this step, in this epoch."""
+    for past in course.past:
+        if (past.epoch, past.step) == (course.epoch, step) and result < len(past.positions):
+            return past.positions[result] in claimed(past, member)
+    return False
 
 
 def enough_accuse(by: int, others: int) -> bool:

@@ -239,6 +239,8 @@ class Course(msgspec.Struct):
     """The model that the next epoch begins with."""
     stored: Place
     """The last one in the object store, or the initial one."""
+    older: list[Place] = []
+    """Those before it, oldest first: what was said to be stored may not be there when somebody needs it."""
     state: Phase = Phase.WAITING
     epoch: int = 0
     """That is under way or comes next."""
@@ -267,6 +269,8 @@ class Course(msgspec.Struct):
     agreed: list[tuple[int, bytes]] = []
     """Step and hash, the last few."""
     storing: Storing | None = None
+    keepers: list[tuple[str, int]] = []
+    """Lives that were drawn to store the model of ``place``."""
     began_us: int = 0
     """When the epoch began."""
     first_step: int = 0

@@ -161,17 +161,20 @@ class Telling:
 
     def _tell_accused(self, now_us: int) -> None:
         stops = self._footing.next()
-        accused: dict[str, bool] = {}
+        accused: dict[str, int] = {}
         if stops is not None:
             for position in self.missing():
                 digest = stops.results[position].digest
                 lazy = self._fetching.accused(digest, now_us)
-                accused |= dict.fromkeys((name for name in lazy if self._sight.can_be_asked(name)), True)
+                for name in lazy:
+                    if self._sight.can_be_asked(name):
+                        accused.setdefault(name, position)
         if stops is not None and accused:
             self._blames = (stops.epoch, stops.step)
         names = tuple(accused)[:MOST_ACCUSED]
         epoch, step = self._blames
         if names or (epoch == self._sight.now()[0] and step >= max(0, self._footing.newest() - 1)):
-            self.saying.say(HealthCheck(self._member, self._incarnation, step, names, epoch), now_us)
+            results = tuple(accused[name] for name in names)
+            self.saying.say(HealthCheck(self._member, self._incarnation, step, names, results, epoch), now_us)
         else:
             self.saying.unsay(HealthCheck)

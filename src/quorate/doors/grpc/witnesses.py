@@ -64,7 +64,13 @@ def _of(kind: type[Signal] | type[MemberEvent]) -> Said:
 
 
 def _health_check(said: pb.HealthCheckRequest) -> events.HealthCheck:
-    return events.HealthCheck(said.member, said.incarnation, said.step, tuple(said.accused), said.epoch)
+    accused = (tuple(said.accused), tuple(said.results))
+    return events.HealthCheck(said.member, said.incarnation, said.step, *accused, said.epoch)
+
+
+def _stored(said: pb.CheckpointDoneRequest) -> events.CheckpointStored:
+    made = (said.epoch, said.step, said.model, said.digest, said.size_bytes)
+    return events.CheckpointStored(said.member, said.incarnation, *made)
 
 
 SIGNALS: Final[dict[str, tuple[type[Message], Any, Said]]] = {
@@ -76,7 +82,7 @@ SIGNALS: Final[dict[str, tuple[type[Message], Any, Said]]] = {
 }
 COMMANDS: Final[dict[str, tuple[type[Message], Any, Said]]] = {
     "Commit": (pb.CommitRequest, pb.CommitResponse, _of(events.ResultCommitted)),
-    "CheckpointDone": (pb.CheckpointDoneRequest, pb.CheckpointDoneResponse, _of(events.CheckpointStored)),
+    "CheckpointDone": (pb.CheckpointDoneRequest, pb.CheckpointDoneResponse, _stored),
     "ShowTwoFaced": (pb.ShowTwoFacedRequest, pb.ShowTwoFacedResponse, _of(events.TwoFacedShown)),
     "Leave": (pb.MemberLeaveRequest, pb.MemberLeaveResponse, _of(events.MemberLeft)),
 }
@@ -104,11 +110,10 @@ class WitnessCalls:
         return works
 
     async def join(self, caller: Caller, said: pb.JoinRequest) -> pb.JoinResponse:
-        newest = not said.HasField("supersedes")
-        if newest and said.key:
-            why = "supersedes is not set, and a join with a key signs it"
+        if said.key and not said.HasField("supersedes"):
+            why = "supersedes is not set, and a join signs it"
             raise Refused(Refusal("malformed", why, "set it: 0 for a new id, else the incarnation it follows"))
-        entered = await self._calls.enter(caller.identity, said.run, checked(join_of(said)), newest=newest)
+        entered = await self._calls.enter(caller.identity, said.run, checked(join_of(said)))
         response = pb.JoinResponse(
             status=STATUSES.get(entered.status), epoch=entered.epoch, run=entered.run, member=entered.member,
             incarnation=entered.incarnation, token=entered.token, entry=entered.entry,

@@ -11,6 +11,7 @@ from quorate.core.errors import ConfigError
 from quorate.learn.witnessed.trainer import Factory, RunTask, Trainer, check_trainer
 
 ROOM: Final = "quorate.learn.witnessed"
+TORCH: Final = "torch is an extra: pip install 'quorate[torch]'"
 SHORT: Final = {
     "digits": f"{ROOM}.mlp_trainer:digits",
     "fashion": f"{ROOM}.mlp_trainer:fashion",
@@ -30,7 +31,9 @@ def find_trainer(name: str) -> Factory:
     try:
         module = import_module(module_name)
     except ImportError as error:
-        raise ConfigError("trainer", name, f"cannot be imported from {here} or what is installed ({error})") from None
+        extra = f"; {TORCH}" if error.name == "torch" else ""
+        where = f"cannot be imported from {here} or what is installed ({error})"
+        raise ConfigError("trainer", name, f"{where}{extra}") from None
     make = getattr(module, attribute, None)
     if not callable(make):
         raise ConfigError("trainer", name, f"{module_name} has no class or function {attribute!r}")

@@ -22,6 +22,7 @@ from quorate.sdk.exchange.reaching import Reaching
 from quorate.sdk.exchange.relay import RelayClient
 from quorate.sdk.exchange.serving import Giving
 from quorate.sdk.exchange.telling import Telling
+from quorate.sdk.exchange.unasked import Unasked
 from quorate.sdk.http_line import HttpLine
 from quorate.trust.keys import MemberKey
 
@@ -45,6 +46,7 @@ class DirectExchange:
         )  # fmt: skip
         here = "" if listen is None or self._giving is None else _joined(listen[0], self._giving.port)
         self._address = address or here
+        self._unasked = Unasked(self._offers, limits.unasked_s, bool(self._address))
         self._links = Links(key, self._known, self._figures, limits)
         self._telling = Telling(self._known, self._links, self._figures)
         self._taking = Pool(THREADS, "quorate-take")
@@ -92,7 +94,7 @@ class DirectExchange:
 
     def offer(self, digest: bytes, source: Source, *, relay: bool = False) -> None:
         self._offers.add(digest, source)
-        if relay and not self._address and self._relay is not None:
+        if relay and self._relay is not None and self._unasked.made(digest):
             self._sending.submit(self._put, self._relay, digest, source)
 
     def _put(self, relay: RelayClient, digest: bytes, source: Source) -> None:
@@ -102,6 +104,7 @@ class DirectExchange:
             log.warning("%s: nobody gets blob %s: %s", self._known.member, digest.hex()[:12], error)
 
     def withdraw(self, digest: bytes) -> None:
+        self._unasked.gone(digest)
         self._offers.remove(digest)
 
     def on_announce(self, heard: OnAnnounce) -> None:
@@ -149,12 +152,22 @@ class DirectExchange:
             known.cancel()
 
     def _watch(self) -> None:
-        """A slow holder says nothing: somebody has to look."""
-        while not self._closed.wait(self._limits.slow_s / 4):
+        """A slow holder says nothing, and one who does not come neither: somebody has to look."""
+        while not self._closed.wait(min(self._limits.slow_s, self._limits.unasked_s) / 4):
+            self._send_unasked()
             with self._lock:
                 fetches = list(self._fetches.values())
             for fetch in fetches:
                 fetch.look()
+
+    def _send_unasked(self) -> None:
+        others = [peer for peer in self._known.all() if peer.member != self._known.member]
+        for digest in self._unasked.due():
+            source = self._offers.source(digest)
+            if others and source is not None and self._relay is not None:
+                what = f"nobody comes to {self._address} for blob {digest.hex()[:12]}"
+                log.warning("%s: %s: it goes through the coordinator", self._known.member, what)
+                self._sending.submit(self._put, self._relay, digest, source)
 
     def close(self) -> None:
         """Nobody is told of what was under way."""

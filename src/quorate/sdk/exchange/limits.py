@@ -1,8 +1,8 @@
 """How long one waits for another member, and how much of everything there may be.
 
 Memory: a connection that takes a blob needs less than 2 MB, and there are at most ``THREADS`` of them; one that gives
-less than 0.5 MB, and ``giving_at_once`` do at a time. With all of them busy that stays below ``MEMORY_BYTES``, however
-large the blobs are.
+less than 0.5 MB, and ``giving_at_once`` do at a time. By that count all of them together stay below ``MEMORY_BYTES``,
+however large the blobs are; measured is that with three that give and one that takes.
 """
 
 from __future__ import annotations
@@ -44,5 +44,8 @@ class Limits(msgspec.Struct, frozen=True):
     """Of one member."""
     giving_at_once: int = 32
     """So many that a few who take slowly do not keep the others from it."""
+    unasked_s: float = 2.0
+    """What nobody has asked for in so long, though nobody else has it, goes to the coordinator: perhaps others cannot
+    reach this member, whatever address it names."""
     kept: int = 2
     """Connections to one member, for the next time."""

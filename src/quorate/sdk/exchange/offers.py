@@ -40,6 +40,8 @@ class Opened:
 class Offers:
     def __init__(self) -> None:
         self._sources: dict[bytes, Source] = {}
+        self._asked: dict[bytes, None] = {}
+        """Somebody has come for these."""
         self._lock = threading.Lock()
 
     def add(self, digest: bytes, source: Source) -> None:
@@ -49,12 +51,23 @@ class Offers:
     def remove(self, digest: bytes) -> None:
         with self._lock:
             self._sources.pop(digest, None)
+            self._asked.pop(digest, None)
+
+    def source(self, digest: bytes) -> Source | None:
+        with self._lock:
+            return self._sources.get(digest)
+
+    def was_asked(self, digest: bytes) -> bool:
+        with self._lock:
+            return digest in self._asked
 
     @contextmanager
     def opened(self, digest: bytes) -> Iterator[Opened | None]:
         """None: it is not here, or not any more."""
         with self._lock:
             source = self._sources.get(digest)
+            if source is not None:
+                self._asked[digest] = None
         found = None
         if source is not None:
             try:

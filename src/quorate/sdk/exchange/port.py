@@ -48,7 +48,7 @@ class Exchange(Protocol):
 
     def offer(self, digest: bytes, source: Source, *, relay: bool = False) -> None:
         """Whoever asks for it gets it, until ``withdraw``. ``relay``: nobody else has it, so that one who cannot be
-        reached sends it through the coordinator."""
+        reached sends it through the coordinator: at once if it has no address, else when nobody comes for it."""
 
     def withdraw(self, digest: bytes) -> None: ...
 

@@ -22,6 +22,8 @@ class Batches:
         self.word: list[str] = []
         """By number. A word beyond the four is the reason why the batch was skipped."""
         self.tries: dict[int, int] = {}
+        self.kept: dict[int, int] = {}
+        """By number: the step of the checkpoint that has it."""
 
     def numbers(self, *words: str) -> list[int]:
         return [number for number, word in enumerate(self.word) if word in words]
@@ -59,9 +61,16 @@ class Batches:
             self._move(number, APPLIED, WAITING)
             self.tries.pop(number, None)
 
-    def keep(self) -> None:
+    def keep(self, step: int) -> None:
         for number in self.numbers(APPLIED):
             self.word[number] = KEPT
+            self.kept[number] = step
+
+    def lose(self, step: int) -> None:
+        """Of all checkpoints those after this step are none."""
+        for number in [number for number, of in self.kept.items() if of > step]:
+            self._move(number, KEPT, APPLIED)
+            del self.kept[number]
 
     def close(self, reason: str) -> None:
         for number in self.numbers(WAITING):

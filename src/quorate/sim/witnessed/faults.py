@@ -14,7 +14,7 @@ from quorate.sim.store import Store
 from quorate.sim.trouble import Trouble
 from quorate.sim.witnessed.bench import USUAL_US, Objects
 from quorate.sim.witnessed.exchange import RELAY, Relay
-from quorate.sim.witnessed.liars import LIES
+from quorate.sim.witnessed.liars import HOLLOW, LIES
 from quorate.sim.witnessed.members import STAGES, SimMember
 from quorate.sim.world import MS, World
 
@@ -65,7 +65,7 @@ class WitnessedFaults(Trouble):
         """What would seldom come to anything by chance, in some lives: early, and for long. Drawn apart, so that all
         other lives stay what they are."""
         rng = Random(f"apart {self.world.seed}")  # noqa: S311 - repeatable on purpose
-        for fault in (self.boast_together, self.cut_group, self.two_faced):
+        for fault in (self.boast_together, self.cut_group, self.two_faced, self.hollow):
             if rng.random() < OFTEN:
                 self.world.after(rng.randint(1_000 * MS, until_us // 2), self._strike, fault)
 
@@ -211,6 +211,13 @@ class WitnessedFaults(Trouble):
         honest = [member for member in self._present() if not member.lie]
         if len(honest) > 2:
             self._corrupt(self.world.rng.choice(honest), "two-faced", 4_000 * MS)
+
+    def hollow(self) -> None:
+        """Whoever is drawn to store the model only says so; and after a while nobody is left who has it."""
+        for member in self._present():
+            if not member.lie:
+                self._corrupt(member, HOLLOW, 4_000 * MS)
+        self._later(2_000 * MS, 4_000 * MS, self.everybody)
 
     def _corrupt(self, member: SimMember, lie: str, least_us: int = 1_500 * MS) -> None:
         member.lie = lie

@@ -1,7 +1,7 @@
 """A deliberately simple model of a witnessed run, walked along the journal.
 
 Beside it the journal is folded by the real machine, of which little is taken: who was in the roster of a round, how
-fast each was taken to be, the round's seed and who took over whose work; and whether the run fell back to its last
+fast each was taken to be, the round's seed and who took over whose work; and whether the run fell back, and to which
 checkpoint. All else is worked out from the meaning of the events alone, so that a mistake in the rules cannot hide
 itself: who was a witness, what was held by a quorum, what was sealed, what every model must be, and what became of
 every batch. Only the dice are the same, since a draw has to be repeatable.
@@ -116,6 +116,8 @@ class Course:
         """By step."""
         self.place: Place = ("initial", 0)
         self.stored: Place = ("initial", 0)
+        self.older: list[Place] = []
+        """Checkpoints before it."""
         self.waits = Waits()
         self.fold: Run | None = None
 
@@ -164,11 +166,12 @@ class Course:
                     self.place = ("p2p", step)
             case CheckpointStored(step=step):
                 if self.place == ("p2p", step):
+                    self.older.append(self.stored)
                     self.place = self.stored = ("stored", step)
-                    self.batches.keep()
+                    self.batches.keep(step)
         self.waits.take(event, self.config, fell_back)
         if fell_back:
-            self._fall_back()
+            self._fall_back(n, event)
         if isinstance(event, WarmupEnded | RoundSealed):
             self._begin(n)
         if self.round is not None:
@@ -311,7 +314,21 @@ class Course:
         self.batches.give_back(sealed.batches[event.result])
         self._chain(event.step)
 
-    def _fall_back(self) -> None:
+    def _fall_back(self, n: int, event: Any) -> None:
+        """To the last checkpoint; to an older one only from a checkpoint that a whole warm-up could not load. Which of
+        the older ones are remembered the fold says."""
+        back = self.folded.stored.step
+        if back != self.stored[1]:
+            missed = isinstance(event, WarmupEnded) and not any(
+                report.model == self.models.get(self.stored[1]) for report in event.loaded
+            )
+            if not missed or self.place != self.stored:
+                self._fail(f"entry {n} gives up the checkpoint of step {self.stored[1]}, which nobody missed")
+            self.older = [one for one in self.older if one[1] <= back]
+            if not self.older or self.older[-1][1] != back:
+                self._fail(f"entry {n} falls back to step {back}, of which there is no checkpoint")
+            self.stored = self.older.pop() if self.older else ("initial", 0)
+            self.batches.lose(back)
         self.batches.give_back(self.batches.numbers("applied"))
         self.place = self.stored
         step = self.stored[1]

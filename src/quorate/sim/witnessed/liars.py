@@ -8,6 +8,7 @@ saturated   attests with every bit set
 hash        reports a model that it does not have
 poisons     gives newcomers another model than they ask for
 slanders    accuses everybody else of not delivering
+hollow      says that it has stored the model, and has not
 """
 
 from __future__ import annotations
@@ -25,6 +26,8 @@ from quorate.core.witnessed.facts import Announce
 from quorate.core.witnessed.part import Part
 from quorate.sim.witnessed.making import hashed, sign
 
+HOLLOW: Final = "hollow"
+"""Drawn apart: one alone seldom harms anybody."""
 LIES: Final = ("mismatch", "header", "two-faced", "boasts", "saturated", "hash", "poisons", "slanders")
 
 
@@ -42,7 +45,9 @@ def said(signal: Signal, lie: str, part: Part) -> Signal:
 
 def slander(signal: ModelHash, others: list[str]) -> HealthCheck:
     """Whenever it reports its model."""
-    return HealthCheck(signal.member, signal.incarnation, max(0, signal.step - 1), tuple(others[:64]), signal.epoch)
+    named = tuple(others[:64])
+    about = (max(0, signal.step - 1), named, (0,) * len(named), signal.epoch)
+    return HealthCheck(signal.member, signal.incarnation, *about)
 
 
 def _everything(signal: Attest | Holds, part: Part) -> bytes:

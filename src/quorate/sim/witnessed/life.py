@@ -79,7 +79,6 @@ class Life:
         self._names = names
         self.hidden = "" if fair or world.chance(0.6) else "m2"
         """The member that nobody can reach."""
-        self.keyless = "" if fair or world.chance(0.8) else "m3"
         self.operator = SimOperator(world, self.network, RUN, names, self.checkers)
         self.faults = WitnessedFaults(
             world, self.network, self.store, self.hosts, self.operator, self.members, self.objects, self.relay,
@@ -127,7 +126,7 @@ class Life:
     def start(self, member: str) -> SimMember:
         process = SimMember(
             self.world, self.network, RUN, member, len(self.members) + 1, self._names, self.checkers, self.objects,
-            self.config["batch_size"], member != self.hidden, member != self.keyless,
+            self.config["batch_size"], member != self.hidden,
         )  # fmt: skip
         if self.config["round_train_max_s"] < SLOW_FROM_S:
             process.bench.times = 1

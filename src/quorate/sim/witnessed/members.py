@@ -28,7 +28,7 @@ from quorate.sim.witnessed import liars
 from quorate.sim.witnessed.bench import Bench, Objects
 from quorate.sim.witnessed.checkers import WitnessedCheckers
 from quorate.sim.witnessed.exchange import Announcement, Exchange, Gave, GaveModel, Get, GetModel, Kept
-from quorate.sim.witnessed.making import Model, key_of, sign, verify
+from quorate.sim.witnessed.making import SIZE_BYTES, Model, hashed, key_of, sign, verify
 from quorate.sim.world import MS, World
 
 STAGES: Final = ("training", "trained", "committed", "announced", "attested", "applied", "loaded", "stored")
@@ -47,7 +47,7 @@ class SimMember(SimProcess):
 
     def __init__(
         self, world: World, network: Network, run: str, member: str, process: int, hosts: list[str],
-        checkers: WitnessedCheckers, objects: Objects, batch_size: int, reachable: bool = True, keyed: bool = True,
+        checkers: WitnessedCheckers, objects: Objects, batch_size: int, reachable: bool = True,
     ) -> None:  # fmt: skip
         super().__init__(world, network, member, process, hosts, checkers)
         self.dies_at = ""
@@ -57,8 +57,8 @@ class SimMember(SimProcess):
         self.finished = False
         self.reachable = reachable
         self._run = run
-        self._key = key_of(member) if keyed else b""
-        self.part = Part(run, member, self._sign if keyed else None, verify, PACE)
+        self._key = key_of(member)
+        self.part = Part(run, member, self._sign, verify, PACE)
         self.exchange = Exchange(world, network, run, self.name, self._came, self._later)
         self.exchange.serves = self._serve
         self.bench = Bench(world, run, member, batch_size, self.exchange, objects, self._fact, self._later)
@@ -139,7 +139,7 @@ class SimMember(SimProcess):
 
     def _proven(self, message: ToHost) -> ToHost:
         """A join shows that its sender has the key, as a real connection sees to."""
-        if not isinstance(message, Call) or message.cause.seq or not self._key:
+        if not isinstance(message, Call) or message.cause.seq:
             return message
         join = msgspec.msgpack.decode(message.event, type=MemberJoined)
         challenge = bytes(CHALLENGE_BYTES)
@@ -255,6 +255,9 @@ class SimMember(SimProcess):
     def _hand_over(self, action: Action) -> None:
         """To the one who trains, or to the exchange."""
         match action:
+            case facts.Store(step=step, model=model) if self.lie == liars.HOLLOW:
+                self.lied = True
+                self._later(REACH_US, self._fact, facts.ModelStored(step, model, hashed("nothing", model), SIZE_BYTES))
             case facts.Load() | facts.Train() | facts.Apply() | facts.Store():
                 self.bench.bad_header = self.lie == "header"
                 self.lied = self.lied or (self.lie == "header" and isinstance(action, facts.Train))
@@ -268,8 +271,8 @@ class SimMember(SimProcess):
             case facts.Reach(epoch=epoch, incarnation=incarnation):
                 self._later(REACH_US, self._fact, facts.PeersTried(epoch, incarnation))
             case facts.Lend(model=wanted):
-                if (model := self.bench.model(wanted)) is not None:
-                    self.exchange.put_model(model)
+                if (lent := self.bench.model(wanted)) is not None:
+                    self.exchange.put_model(lent)
 
     def _say(self, signal: Any) -> None:
         said: Any = liars.said(signal, self.lie, self.part) if self.lie else signal
@@ -295,7 +298,7 @@ class SimMember(SimProcess):
         if not self.reachable:
             self.exchange.put(announce.result.digest, self._others.get(announce.result.digest, payload))
         other = announce
-        if self.lie == "two-faced" and self._key:
+        if self.lie == "two-faced":
             self.lied = True
             other, bytes_ = liars.other_face(announce, self._run, self._key, payload, self.world.rng)
             self._others[other.result.digest] = bytes_

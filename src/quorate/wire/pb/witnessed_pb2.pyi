@@ -561,7 +561,7 @@ class ModelHashResponse(_message.Message):
     def __init__(self, phase: _Optional[_Union[WitnessedPhase, str]] = ..., epoch: _Optional[int] = ..., round: _Optional[int] = ...) -> None: ...
 
 class HealthCheckRequest(_message.Message):
-    __slots__ = ("run", "member", "incarnation", "step", "accused", "token", "epoch")
+    __slots__ = ("run", "member", "incarnation", "step", "accused", "token", "epoch", "results")
     RUN_FIELD_NUMBER: _ClassVar[int]
     MEMBER_FIELD_NUMBER: _ClassVar[int]
     INCARNATION_FIELD_NUMBER: _ClassVar[int]
@@ -569,6 +569,7 @@ class HealthCheckRequest(_message.Message):
     ACCUSED_FIELD_NUMBER: _ClassVar[int]
     TOKEN_FIELD_NUMBER: _ClassVar[int]
     EPOCH_FIELD_NUMBER: _ClassVar[int]
+    RESULTS_FIELD_NUMBER: _ClassVar[int]
     run: str
     member: str
     incarnation: int
@@ -576,7 +577,8 @@ class HealthCheckRequest(_message.Message):
     accused: _containers.RepeatedScalarFieldContainer[str]
     token: str
     epoch: int
-    def __init__(self, run: _Optional[str] = ..., member: _Optional[str] = ..., incarnation: _Optional[int] = ..., step: _Optional[int] = ..., accused: _Optional[_Iterable[str]] = ..., token: _Optional[str] = ..., epoch: _Optional[int] = ...) -> None: ...
+    results: _containers.RepeatedScalarFieldContainer[int]
+    def __init__(self, run: _Optional[str] = ..., member: _Optional[str] = ..., incarnation: _Optional[int] = ..., step: _Optional[int] = ..., accused: _Optional[_Iterable[str]] = ..., token: _Optional[str] = ..., epoch: _Optional[int] = ..., results: _Optional[_Iterable[int]] = ...) -> None: ...
 
 class HealthCheckResponse(_message.Message):
     __slots__ = ("phase", "epoch", "round")

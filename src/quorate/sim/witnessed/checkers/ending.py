@@ -5,8 +5,8 @@ cooldown, a warm-up, the operator's next look; and then the steps that are left,
 them.
 
 Nor does it go round in circles: it takes a round for each step since the checkpoint that was stored when the faults
-stopped, and ``MORE_ROUNDS`` at most for what was under way. Rounds without any result do not count: where members are
-slow and rounds are short, they are nobody's fault.
+stopped, and ``MORE_ROUNDS`` at most for what was under way. Rounds without any result are counted apart, and there are
+``EMPTY_ROUNDS`` of them at most: where members are slow and rounds are short, some are nobody's fault.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from quorate.sim.witnessed.history import Course
 
 ENDS_S = 60
 MORE_ROUNDS = 8
+EMPTY_ROUNDS = 8
 
 
 class Ended(WitnessedChecker):
@@ -31,9 +32,11 @@ class Ended(WitnessedChecker):
         self._calm_after = 0
         """The last entry before the faults stopped."""
         self._stored = 0
-        """The step of the checkpoint that was stored then."""
+        """The step of the checkpoint that was stored then, and is there."""
         self._rounds = 0
-        """That were sealed since, with or without any of their results."""
+        """That were sealed since, with or without any of their results..."""
+        self._empty = 0
+        """...and those in which nobody committed to anything."""
 
     def durable(self, n: int, _payload: bytes) -> None:
         self._entries = n
@@ -44,9 +47,13 @@ class Ended(WitnessedChecker):
     def walked(self, course: Course, happened: Happened) -> None:
         if happened.entry <= self._calm_after:
             _, self._stored = course.stored
-        elif isinstance(event := happened.event, RoundSealed):
+            return
+        self._stored = min(self._stored, course.stored[1])  # it was none, and the one before counts
+        if isinstance(event := happened.event, RoundSealed):
             round_ = course.rounds.get((event.epoch, event.round))
-            self._rounds += round_ is not None and bool(round_.results)
+            empty = round_ is None or not round_.results
+            self._empty += empty
+            self._rounds += not empty
 
     def judge(self, course: Course, over: Over) -> None:
         folded = course.folded
@@ -60,6 +67,8 @@ class Ended(WitnessedChecker):
         left = total - self._stored
         if self._rounds > left + MORE_ROUNDS:
             self.fail(f"{self._rounds} rounds after the faults stopped, for the {left} steps that were left")
+        if self._empty > EMPTY_ROUNDS:
+            self.fail(f"{self._empty} rounds without any result after the faults stopped")
         for process in over.workers:
             if not process.ended():
                 self.fail(f"{process.name} does not know that the run is over: {process.logic.standing}")

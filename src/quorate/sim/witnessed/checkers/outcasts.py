@@ -2,7 +2,8 @@
 
 Proofs are in the journal: a signature over another result than the one committed to; a voided result that a witness had
 attested, in the same life, and now reports missing; most of the others saying that it does not deliver what it
-attested. A Bloom filter claims some results by chance, so in a run with filters only a signature proves anything.
+attested, each of them a result that it did attest. A Bloom filter claims some results by chance, so in a run with
+filters only a signature proves anything.
 """
 
 from __future__ import annotations
@@ -35,6 +36,8 @@ class Outcasts(WitnessedChecker):
 
     def walked(self, course: Course, happened: Happened) -> None:
         event = happened.event
+        if isinstance(event, MemberRemoved):
+            self._weigh(course, happened.entry, event)
         for member, why in _proofs(course, event):
             self._proven.setdefault(member, 0)
             self._ejected.setdefault(member, f"entry {happened.entry}: {why}")
@@ -49,6 +52,14 @@ class Outcasts(WitnessedChecker):
             for member, rounds in self._proven.items():
                 if rounds >= ROUNDS and member in course.round.lives:
                     self.fail(f"entry {happened.entry}: {member} was proven to lie and is still in the roster")
+
+    def _weigh(self, course: Course, entry: int, event: MemberRemoved) -> None:
+        for one in event.accusations:
+            sealed = course.branch.get(one.step)
+            position = -1 if sealed is None or one.result >= len(sealed.positions) else sealed.positions[one.result]
+            life, held = (0, set()) if sealed is None else sealed.claims.get(event.member, (0, set()))
+            if position not in held or life != event.incarnation:
+                self.fail(f"entry {entry}: {event.member} is removed for a result that it has not attested: {one}")
 
     def judge(self, _course: Course, over: Over) -> None:
         for member, why in self._ejected.items():
