@@ -28,7 +28,7 @@ from quorate.sdk.exchange import Fetched, open_exchange
 from quorate.trust.keys import MemberKey
 
 SIZE_BYTES: Final = 256 * 1024 * 1024
-TURNS: Final = 7
+TURNS: Final = 15
 BUFFER_BYTES: Final = 1024 * 1024
 PATIENCE_S: Final = 120.0
 

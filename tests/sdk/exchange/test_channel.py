@@ -12,8 +12,9 @@ from contextlib import contextmanager
 import pytest
 from tests.sdk.exchange.sites import PATIENCE_S, made, wait_for
 
+from quorate.sdk.exchange import wide
 from quorate.sdk.exchange.channel import PIECE_BYTES, Broken, Channel
-from quorate.sdk.exchange.wide import WIDE_BYTES, WideChannel
+from quorate.sdk.exchange.wide import MANY_BYTES, WIDE_BYTES, WideChannel
 from quorate.sdk.exchange.wire import to_dialler, to_listener
 from quorate.trust.keys import MemberKey
 from quorate.trust.pinned import dialling_context, listening_context
@@ -196,3 +197,40 @@ def test_records_are_put_together_while_much_is_sent_and_not_afterwards(ends: En
         sender.channel.send(memoryview(MUCH[:PIECE_BYTES]), PATIENCE_S)
     assert sender.raw.getsockopt(socket.IPPROTO_TCP, socket.TCP_CORK) == 0
     assert take(taker, PIECE_BYTES) == MUCH[:PIECE_BYTES]
+
+
+def least(end: End) -> int:
+    return end.raw.getsockopt(socket.SOL_SOCKET, socket.SO_RCVLOWAT)
+
+
+def test_who_takes_much_is_not_woken_for_little_and_for_the_end_all_the_same(
+    ends: Ends, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sender, taker = ends
+    if not isinstance(taker.channel, WideChannel):
+        taker, sender = ends
+    monkeypatch.setattr(wide, "GATHER_MS", 1000 * PATIENCE_S)
+    taker.channel.widen()  # type: ignore[attr-defined]
+    room = memoryview(bytearray(len(MUCH)))
+
+    def fill() -> None:
+        for at in range(0, len(MUCH), 100_000):
+            piece = room[at : at + 100_000]
+            taker.channel.fill(piece, PATIENCE_S, len(MUCH) - at - len(piece))
+
+    with beside(fill):
+        wait_for(lambda: least(taker) == MANY_BYTES, "it waits for many")
+        sender.channel.send(memoryview(MUCH), PATIENCE_S)
+    assert room == MUCH
+    sender.channel.send(memoryview(b"!"), PATIENCE_S)
+    assert take(taker, 1) == b"!"
+
+
+def test_who_sends_slowly_is_heard_as_soon_as_without_that(ends: Ends) -> None:
+    """However much is to follow: what has come is taken."""
+    sender, taker = ends
+    room = bytearray(70_000)
+    with beside(lambda: sender.channel.send(memoryview(MUCH[:70_000]), PATIENCE_S)):
+        taker.channel.fill(memoryview(room), PATIENCE_S, more=len(MUCH))
+    assert room == MUCH[:70_000]
+    assert least(taker) == 1

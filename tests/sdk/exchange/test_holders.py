@@ -21,6 +21,7 @@ from tests.sdk.exchange.sites import (
 from quorate.core.witnessed.views import Peer
 from quorate.sdk.exchange.channel import Channel
 from quorate.sdk.exchange.limits import STRETCH_BYTES, Limits
+from quorate.sdk.exchange.links import TAKEN_BYTES
 from quorate.sdk.exchange.wire import Get, Have
 from quorate.trust.keys import MemberKey
 
@@ -157,7 +158,10 @@ def test_what_a_slow_holder_does_not_give_another_gives(tmp_path: Path) -> None:
     content, digest = made(STRETCH_BYTES)
     over = threading.Event()
     quick = Limits(answer_s=PATIENCE_S, slow_s=0.1)
-    with sites("taker", "b", limits=quick) as (taker, b), wicked("a", stalls(content, 500_000, over)) as a:  # type: ignore[arg-type]
+    with (
+        sites("taker", "b", limits=quick) as (taker, b),
+        wicked("a", stalls(content, TAKEN_BYTES + 100_000, over)) as a,
+    ):  # type: ignore[arg-type]
         taker.know(a.peer(), b.peer())
         b.exchange.offer(digest, content)
         assert taker.fetch(digest, len(content), ("a", "b"), tmp_path / "blob").ok

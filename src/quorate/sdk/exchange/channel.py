@@ -104,16 +104,16 @@ class Channel:
             with suppress(OSError):
                 self._sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_CORK, on)
 
-    def fill(self, view: memoryview, wait_s: float) -> None:
-        """As many bytes as fit, within that time."""
-        self._fill(view, time.monotonic() + wait_s)
+    def fill(self, view: memoryview, wait_s: float, more: int = 0) -> None:
+        """As many bytes as fit, within that time. ``more``: at least so many follow."""
+        self._fill(view, time.monotonic() + wait_s, more)
 
-    def _fill(self, view: memoryview, end_s: float) -> None:
-        with self._filling(view) as rest:
+    def _fill(self, view: memoryview, end_s: float, more: int = 0) -> None:
+        with self._filling(view, more) as rest:
             self._do(rest, end_s)
 
     @contextmanager
-    def _filling(self, view: memoryview) -> Iterator[Callable[[], None]]:
+    def _filling(self, view: memoryview, _more: int) -> Iterator[Callable[[], None]]:
         """What reads until the view is full, and goes on where it stopped when it is called again."""
         at, size = 0, len(view)
 
@@ -140,7 +140,7 @@ class Channel:
                 self._more(end_s)
             except SSL.WantWriteError:
                 self._wait(select.POLLOUT, end_s, NOT_TAKEN)
-            except (SSL.ZeroReturnError, SSL.SysCallError, SSL.Error) as error:
+            except SSL.Error as error:
                 with suppress(Broken):
                     self._flush(end_s)  # the alert, which is how one says no before one can say anything else
                 raise Broken(_reason(error)) from None

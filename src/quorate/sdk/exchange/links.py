@@ -7,9 +7,10 @@ import threading
 from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from typing import Final
 
 from quorate.core.witnessed.views import Peer
-from quorate.sdk.exchange.channel import PIECE_BYTES, Broken, Channel
+from quorate.sdk.exchange.channel import Broken, Channel
 from quorate.sdk.exchange.figures import Figures
 from quorate.sdk.exchange.known import Known
 from quorate.sdk.exchange.limits import Limits
@@ -18,6 +19,9 @@ from quorate.sdk.exchange.wide import WideChannel
 from quorate.sdk.exchange.wire import Get, Have, Mine, No, Nonce, NotHere, Tell, Thanks, introduction, to_dialler
 from quorate.trust.keys import MemberKey
 from quorate.trust.pinned import dialling_context, key_in
+
+TAKEN_BYTES: Final = 512 * 1024
+"""What is taken at once, written and hashed: each time costs a little, whatever the size."""
 
 
 class Lacks(Exception):
@@ -58,7 +62,7 @@ class Links:
             return
         with self._borrowed(member) as channel:
             channel.widen()
-            room = memoryview(bytearray(PIECE_BYTES))
+            room = memoryview(bytearray(TAKEN_BYTES))
             asked: deque[tuple[Work, Get]] = deque([(work, self._ask(channel, digest, work))])
             while asked:
                 if len(asked) == 1 and (ahead := following()) is not None:
@@ -97,9 +101,9 @@ class Links:
     def _take(self, channel: Channel, room: memoryview, work: Work, left: int, came: Came) -> None:
         while left:
             piece = room[: min(len(room), left)]
-            channel.fill(piece, self._limits.answer_s)
-            self._figures.add("taken_bytes", len(piece))
             left -= len(piece)
+            channel.fill(piece, self._limits.answer_s, left)
+            self._figures.add("taken_bytes", len(piece))
             if not came(work, piece) and left:
                 raise Unwanted
 

@@ -10,6 +10,7 @@ before the tests have seen it.
 from __future__ import annotations
 
 import select
+import socket
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, Final
@@ -17,11 +18,14 @@ from typing import Any, Final
 from cryptography.hazmat.bindings.openssl.binding import Binding
 from OpenSSL import SSL
 
-from quorate.sdk.exchange.channel import CLOSED, NOT_TAKEN, Broken, Channel
+from quorate.sdk.exchange.channel import CLOSED, NOT_TAKEN, RECORD_BYTES, Broken, Channel
 
 NARROW_BYTES: Final = 16 * 1024
 WIDE_BYTES: Final = 1024 * 1024
 """What is read from the socket at once: while answers come, and while a blob does."""
+MANY_BYTES: Final = WIDE_BYTES // 2
+GATHER_MS: Final = 20
+"""While a blob comes one waits so long for many bytes rather than few."""
 FLUSH_BYTES: Final = 64 * 1024
 
 _lib: Any = Binding().lib
@@ -33,6 +37,10 @@ class WideChannel(Channel):
         self._room_bytes = NARROW_BYTES
         self._room = bytearray(NARROW_BYTES)  # and no view of it: see ``_filling``
         self._address = _ffi.from_buffer(self._room)
+        self._missing = 0
+        """So many bytes must come yet, at least."""
+        self._least = 1
+        """So many have to be there before the socket says that there are some."""
         return SSL.Connection(context, None)
 
     def widen(self, wide: bool = True) -> None:
@@ -45,9 +53,26 @@ class WideChannel(Channel):
                 self._pull()
                 return
             except BlockingIOError:
-                super()._more(end_s)
+                if not self._gathered():
+                    super()._more(end_s)
             except OSError as error:
                 raise Broken(error.strerror or str(error)) from None
+
+    def _gathered(self) -> bool:
+        """Whether many bytes came within a moment, where so many must come anyway. To be woken for few, and the other
+        side to wake one for them, takes both of them longer than the bytes do."""
+        many = min(MANY_BYTES, self._missing - 2 * RECORD_BYTES)  # TLS may hold a part of a record
+        self._set_least(max(1, many))
+        self._ready.modify(self._sock, select.POLLIN)
+        if many > 1 and self._ready.poll(GATHER_MS):
+            return True
+        self._set_least(1)
+        return False
+
+    def _set_least(self, count: int) -> None:
+        if count != self._least:
+            self._sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVLOWAT, count)
+            self._least = count
 
     def _pull(self) -> None:
         """What has come so far. Everything that came before has been read, or TLS would not ask for more: so the
@@ -72,7 +97,7 @@ class WideChannel(Channel):
         tls._into_ssl = None
 
     @contextmanager
-    def _filling(self, view: memoryview) -> Iterator[Callable[[], None]]:
+    def _filling(self, view: memoryview, more: int) -> Iterator[Callable[[], None]]:
         tls: Any = self._tls
         ssl, at, size, read = tls._ssl, 0, len(view), _lib.SSL_read
         # Let go at once: some Pythons end the process when they tidy up a view that somebody else still holds.
@@ -83,6 +108,7 @@ class WideChannel(Channel):
                 while at < size:
                     count: int = read(ssl, into + at, size - at)
                     if count <= 0:
+                        self._missing = size - at + more
                         tls._raise_ssl_error(ssl, count)
                     at += count
 
