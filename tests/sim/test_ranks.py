@@ -118,6 +118,18 @@ def test_too_few_who_are_left_of_a_new_beginning_end_and_the_run_is_started_afre
     assert life.store.losses >= 2
 
 
+@pytest.mark.parametrize("seed", [2063, 3994])
+def test_one_that_decides_after_it_was_superseded_ends(seed: int) -> None:
+    """Seeds in which a newer life was let in while the older one, the last to come, wrote the record."""
+    outcome = Life(seed, record=True).live()
+    assert outcome.violation == ""
+    assert any("ends: superseded" in line for line in outcome.transcript)
+
+
+def test_a_record_that_nobody_has_read_may_be_lost_with_its_store() -> None:
+    assert live(1417).violation == ""
+
+
 def test_a_rank_reads_the_journal_anew_where_entries_are_gone(monkeypatch: pytest.MonkeyPatch) -> None:
     loads: list[bool] = []
     whole = Peer.load
@@ -136,4 +148,15 @@ def test_the_command_names_the_kind_when_a_life_of_ranks_fails(monkeypatch: pyte
     result = runner.invoke(app, ["sim", "ranks", "--seeds", "1..2", "--jobs", "1"])
     assert result.exit_code == 1
     assert "progress:" in result.output
+    assert "replay it alone: quorate sim ranks --seeds 1 --transcript life-1.txt" in result.output
+
+
+def test_a_life_in_which_the_code_fails_is_a_seed_that_failed(monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(_self: Peer) -> object:
+        raise KeyError("nowhere")
+
+    monkeypatch.setattr(Peer, "propose", broken)
+    result = runner.invoke(app, ["sim", "ranks", "--seeds", "1..2", "--jobs", "1"])
+    assert result.exit_code == 1
+    assert "seed 2: KeyError: 'nowhere' (test_ranks.py:" in " ".join(result.output.split())
     assert "replay it alone: quorate sim ranks --seeds 1 --transcript life-1.txt" in result.output

@@ -10,6 +10,7 @@ members    worker processes and an operator, over the SDK's own session logic
 trouble    what goes wrong with hosts, the store and the network
 faults     what goes wrong in a fleet, and when
 cluster    one life of a fleet
+verdict    what was wrong with a life
 checkers/  the promises, one file each
 federated/ the same for federated rounds
 ranks/     the same for ranks without a coordinator

@@ -9,13 +9,14 @@ import msgspec
 from quorate.core.journal import RunCreated
 from quorate.core.kinds import KINDS
 from quorate.core.limits import Limits
-from quorate.sim.checkers import Checkers, Ending, Violation, cluster_checkers
+from quorate.sim.checkers import Checkers, Ending, cluster_checkers
 from quorate.sim.checkers.progress import MOVES_ON_S
 from quorate.sim.faults import Faults
 from quorate.sim.hosts import SimHost
 from quorate.sim.members import SimOperator, SimWorker
 from quorate.sim.network import Network, Weather
 from quorate.sim.store import Store
+from quorate.sim.verdict import lived
 from quorate.sim.world import MS, SECOND, World
 
 RUN: Final = "sim"
@@ -84,12 +85,7 @@ class Life:
         return worker
 
     def live(self) -> Outcome:
-        violation = ""
-        try:
-            self._live()
-        except Violation as error:
-            violation = str(error)
-            self.world.note("checker", lambda: violation)
+        violation = lived(self._live, self.world)
         released = max((worker.passed for worker in self.workers), default=0)
         return Outcome(
             self.world.seed, not violation, violation, self.world.events, len(self.store.entries), released,

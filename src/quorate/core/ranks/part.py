@@ -261,11 +261,10 @@ class Part:
             if looked and self._decided() < attempt and not self.collector.has_arrived(mine):
                 yield from self.peer.arrive(attempt, note, len(self.crew.members()))  # the store has lost it, as it may
         self.stage = Stage.ADVANCE
-        if self.peer.unread is not None:
-            return self._usual_turn()
-        if self._standing() is RankState.MEMBER:
-            return self._turn(joined=False)
-        return (yield from self.join())
+        if self._standing() is not RankState.MEMBER:
+            yield from self.settle()
+            return (yield from self.join())
+        return self._turn(joined=False) if self.peer.unread is None else self._usual_turn()
 
     def _decided(self) -> int:
         """The newest attempt of which there is a record, read or not."""

@@ -13,7 +13,7 @@ from quorate.core.federated.state import OVER, Phase, Task
 from quorate.core.journal import RunCreated
 from quorate.core.kinds import KINDS
 from quorate.core.limits import Limits
-from quorate.sim.checkers import Ending, Violation
+from quorate.sim.checkers import Ending
 from quorate.sim.federated.checkers import FederatedCheckers
 from quorate.sim.federated.checkers.ending import ENDS_S
 from quorate.sim.federated.faults import FederatedFaults
@@ -23,6 +23,7 @@ from quorate.sim.hosts import SimHost
 from quorate.sim.members import SimOperator
 from quorate.sim.network import FAIR, Network, Weather
 from quorate.sim.store import Store
+from quorate.sim.verdict import lived
 from quorate.sim.world import MS, SECOND, World
 
 RUN: Final = "sim"
@@ -129,12 +130,7 @@ class Life:
                 self.world.after(300 * MS, host.start)
 
     def live(self) -> Outcome:
-        violation = ""
-        try:
-            self._live()
-        except Violation as error:
-            violation = str(error)
-            self.world.note("checker", lambda: violation)
+        violation = lived(self._live, self.world)
         task = self.task()
         rounds = 0 if task is None else sum(bool(over.weights) for over in task.history)
         return Outcome(

@@ -10,10 +10,10 @@ import msgspec
 from quorate.core.journal import RunCreated
 from quorate.core.kinds import PEERLESS
 from quorate.core.ranks.times import derive
-from quorate.sim.checkers.base import Violation
 from quorate.sim.ranks.checkers import Checkers
 from quorate.sim.ranks.process import LOST, SimRank
 from quorate.sim.ranks.store import Store
+from quorate.sim.verdict import lived
 from quorate.sim.world import MS, SECOND, World
 
 RUN: Final = "sim"
@@ -63,12 +63,7 @@ class Life:
         return any(process.is_cut_off(life) and process.resting for process in self.processes)
 
     def live(self) -> Outcome:
-        violation = ""
-        try:
-            self._live()
-        except Violation as error:
-            violation = str(error)
-            self.world.note("checker", lambda: violation)
+        violation = lived(self._live, self.world)
         attempts = max((process.attempt for process in self.processes), default=0)
         return Outcome(
             self.world.seed, not violation, violation, self.world.events, self.store.last, attempts,

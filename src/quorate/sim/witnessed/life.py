@@ -13,11 +13,11 @@ from quorate.core.limits import Limits
 from quorate.core.witnessed.events import MemberReadmitted, RunResumed
 from quorate.core.witnessed.machine import Witnessed
 from quorate.core.witnessed.state import Course, Phase
-from quorate.sim.checkers import Violation
 from quorate.sim.hosts import SimHost
 from quorate.sim.members import SimOperator
 from quorate.sim.network import FAIR, Network, Weather
 from quorate.sim.store import Store
+from quorate.sim.verdict import lived
 from quorate.sim.witnessed.bench import Objects
 from quorate.sim.witnessed.checkers import Over, WitnessedCheckers
 from quorate.sim.witnessed.checkers.ending import ENDS_S
@@ -141,12 +141,7 @@ class Life:
                 self.world.after(300 * MS, host.start)
 
     def live(self) -> Outcome:
-        violation = ""
-        try:
-            self._live()
-        except Violation as error:
-            violation = str(error)
-            self.world.note("checker", lambda: violation)
+        violation = lived(self._live, self.world)
         course = self.course()
         return Outcome(
             self.world.seed, not violation, violation, self.world.events, len(self.store.entries),

@@ -16,10 +16,13 @@ class Generations(Checker):
         self._tokens: dict[str, int] = {}
         self._records: dict[int, dict[int, tuple[int, list[str]]]] = {}
         """By generation and attempt: the number that is next, and who goes on."""
+        self._read: set[int] = set()
+        """Generations of which somebody has read a record."""
         self._stores: dict[int, int] = {}
         """In which store each generation has records."""
 
     def began(self, process: str, _life: Life, turn: Turn) -> None:
+        self._read.add(turn.generation)
         token = turn.token()
         if token <= self._tokens.get(process, -1):
             self.fail(f"{process} goes on with token {token} after {self._tokens[process]}")
@@ -38,7 +41,10 @@ class Generations(Checker):
 
     def _first(self, config: Config, members: list[str]) -> None:
         """It follows the newest generation that has records: one may have begun and come to nothing."""
-        before = self._records[max(self._records)] if self._records else {0: (0, [])}
+        newest = max(self._records, default=0)
+        before = self._records.get(newest, {})
+        if not newest and newest not in self._read:
+            before = {0: (0, []), **before}  # whatever was written, nobody knows of it
         if config.began_attempt not in before:
             self.fail(f"generation {config.generation} begins at attempt {config.began_attempt}, which nobody decided")
         number, were_in = before[config.began_attempt]
