@@ -1,7 +1,8 @@
 """How fast updates become a model, and in how much memory, beside plain numpy over the same files.
 
 Times are of the whole aggregation: reading, merging, rounding, checking, writing, and the digest. What it is measured
-beside only reads and computes. Both run in turn, in one thread but for BLAS, with the files in the system's cache.
+beside only reads and computes. Both run in turn, in one thread but for BLAS and for a thread that writes and digests
+large models, with the files in the system's cache.
 """
 
 from __future__ import annotations

@@ -22,7 +22,7 @@ from quorate.learn.header import Layout, Spec, difference
 from quorate.learn.reader import Inputs, read
 from quorate.learn.rules import CannotAggregate, Rule, rule_for
 from quorate.learn.slices import pieces, width
-from quorate.learn.tensors import BadTensors, TensorFile, TensorWriter, digest_of
+from quorate.learn.tensors import BadTensors, TensorFile, TensorWriter
 
 HELD_OPEN: Final = 256
 """Files of more updates are opened for each read: processes may have but so many open."""
@@ -96,9 +96,9 @@ class _Round:
             model.close(sync)
             if memory is not None:
                 memory.close(sync)
-        state = None if memory is None else memory.path
-        state_digest = "" if state is None else digest_of(state)
-        return Aggregated(model.path, digest_of(model.path), model.size_bytes, state, state_digest)
+        if memory is None:
+            return Aggregated(model.path, model.digest(), model.size_bytes, None, "")
+        return Aggregated(model.path, model.digest(), model.size_bytes, memory.path, memory.digest())
 
     def _survey(self) -> None:
         floating = [spec for spec in self.before.specs if spec.dtype.floating and spec.size]

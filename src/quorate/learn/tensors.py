@@ -17,10 +17,15 @@ from typing import Final, Self
 import numpy as np
 from blake3 import blake3
 
+from quorate.learn.behind import Behind
 from quorate.learn.dtypes import CODES, DTYPES, Dtype, Numbers, narrow, widen
 from quorate.learn.header import MAX_HEADER_BYTES, BadTensors, Layout, Spec, build, kind_of, parse
 
 CHUNK_BYTES: Final = 1024 * 1024
+
+
+WORTH_A_THREAD: Final = 32 * 1024 * 1024
+"""A file of so many bytes is written by one."""
 
 
 class TensorFile:
@@ -34,6 +39,8 @@ class TensorFile:
         self.path = path
         self.held = held
         self._map: mmap.mmap | None = None
+        self._flat: dict[str, Numbers] = {}
+        """Whole tensors that were looked into, as they lie in the map."""
         self._fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
         try:
             self.size_bytes, self.specs, self.metadata = _examined(self._fd)
@@ -56,10 +63,17 @@ class TensorFile:
 
     def view(self, spec: Spec, start: int, stop: int) -> Numbers:
         """Numbers as they stand in a mapped file, not to be changed and without a copy."""
-        assert self._map is not None
-        assert 0 <= start < stop <= spec.size
-        dtype = spec.dtype
-        return np.frombuffer(self._map, dtype.number, stop - start, spec.begin + start * dtype.number_bytes)
+        flat = self.flat(spec)
+        assert 0 <= start < stop <= len(flat)
+        return flat[start:stop]
+
+    def flat(self, spec: Spec) -> Numbers:
+        """All numbers of a tensor as they stand in a mapped file."""
+        found = self._flat.get(spec.name)
+        if found is None:
+            assert self._map is not None
+            found = self._flat[spec.name] = np.frombuffer(self._map, spec.dtype.number, spec.size, spec.begin)
+        return found
 
     def read_into(self, spec: Spec, start: int, out: Numbers) -> None:
         """The numbers from ``start`` on, as many as ``out`` takes, as those that are calculated with."""
@@ -90,6 +104,7 @@ class TensorFile:
     def close(self) -> None:
         """What was mapped stays for as long as an array looks into it."""
         self._map = None
+        self._flat.clear()
         self._close_descriptor()
 
     def _close_descriptor(self) -> None:
@@ -108,7 +123,7 @@ class TensorFile:
 
 class TensorWriter:
     """A file in the making. Its header is written first, since a layout says where everything goes; then slices in any
-    order. The same layout and numbers give the same bytes."""
+    order. The same layout and numbers give the same bytes. A large one is written by a thread of its own."""
 
     def __init__(self, path: Path, layout: Layout, metadata: dict[str, str] | None = None) -> None:
         header, self.specs = build(layout, metadata)
@@ -117,26 +132,45 @@ class TensorWriter:
         self.size_bytes = self.specs[-1].end if self.specs else len(header)
         self._missing_bytes = self.size_bytes - len(header)
         self._fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o644)
-        _write_all(self._fd, memoryview(header), 0)
+        self._hasher = blake3()
+        self._hashed_bytes = 0
+        self._put(memoryview(header), 0)
+        self._behind = Behind(self._put) if self.size_bytes > WORTH_A_THREAD else None
 
     def write(self, name: str, start: int, worked: Numbers) -> Numbers:
         """Numbers of one tensor from ``start`` on. Returns them as they stand in the file."""
         spec = self.by_name[name]
         stored = np.ascontiguousarray(narrow(worked, spec.dtype))
         assert 0 <= start <= start + stored.size <= spec.size
-        _write_all(self._fd, _bytes_of(stored), spec.begin + start * spec.dtype.number_bytes)
         self._missing_bytes -= stored.nbytes
+        put = self._put if self._behind is None else self._behind.give
+        put(_bytes_of(stored), spec.begin + start * spec.dtype.number_bytes)
         return stored
+
+    def _put(self, raw: memoryview, at: int) -> None:
+        _write_all(self._fd, raw, at)
+        if at == self._hashed_bytes:
+            self._hasher.update(raw)
+            self._hashed_bytes += len(raw)
+
+    def digest(self) -> str:
+        """Of the whole file, when it is closed. What was written in order is not read again for that."""
+        return self._hasher.hexdigest() if self._hashed_bytes == self.size_bytes else digest_of(self.path)
 
     def close(self, sync: bool = False) -> None:
         """``sync``: not before the disk has it."""
-        fd, self._fd = self._fd, -1
         try:
+            if self._behind is not None:
+                self._behind.finish()
             if sync:
-                os.fsync(fd)
+                os.fsync(self._fd)
         finally:
-            os.close(fd)
+            self._close_descriptor()
         assert self._missing_bytes == 0, f"{self.path} lacks {self._missing_bytes} bytes"
+
+    def _close_descriptor(self) -> None:
+        fd, self._fd = self._fd, -1
+        os.close(fd)
 
     def __enter__(self) -> Self:
         return self
@@ -145,8 +179,9 @@ class TensorWriter:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         if self._fd >= 0:
-            os.close(self._fd)
-            self._fd = -1
+            if self._behind is not None:
+                self._behind.stop()
+            self._close_descriptor()
 
 
 def save(
@@ -169,7 +204,7 @@ def save(
             for start in range(0, spec.size, CHUNK_BYTES):
                 writer.write(spec.name, start, flat[start : start + CHUNK_BYTES])
         writer.close(sync)
-    return digest_of(path)
+    return writer.digest()
 
 
 def load(path: Path) -> dict[str, Numbers]:

@@ -16,7 +16,8 @@ BLAS (``@``, ``dot``) and ``sum`` along a row come out a little different on ano
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from functools import cached_property
+from functools import cached_property, reduce
+from operator import add
 from typing import Any, ClassVar, Final
 
 import numpy as np
@@ -123,7 +124,7 @@ def fast_weighted_mean(piece: Slice) -> Row:
             np.multiply(view, weight, out=part)
             few += part
     total += few
-    total /= sum(float(share) for share in shares)
+    total /= reduce(add, shares.tolist())  # not sum, which rounds in another way from Python 3.12 on
     return total
 
 
