@@ -154,7 +154,7 @@ def test_the_history_as_a_table_and_as_pictures(tmp_path: Path) -> None:
     folder, file = tmp_path / "data", tmp_path / "task.toml"
     file.write_text(TASK)
     with federating(folder, file, "--clients", 6, "--rounds", 500) as started, crowds(wards(started.url, folder), 1):
-        until(lambda: rounds(started.url), "a round")
+        until(lambda: any(row["evaluation"] for row in rounds(started.url)), "a round that was evaluated")
         table = quorate("federated", "history", "hospital", started.url, "--plot", tmp_path / "curves.html")
         named = quorate("federated", "history", "hospital", started.url, "--drawn")
         picture = quorate("federated", "history", "hospital", started.url, "--plot", tmp_path / "curves.svg")
