@@ -349,15 +349,16 @@ def test_a_participant_that_comes_while_there_is_no_room_waits_until_there_is(st
 
 def test_a_round_that_goes_on_without_a_participant_tells_it(stage: Stage) -> None:
     stage.create(clients=2, count_min=1, count_max=1, rounds=1)
-    seen = threading.Event()
+    began, seen = threading.Event(), threading.Event()
 
     def slow(weights: Weights, task: quorate.Task) -> tuple[Weights, int, None]:
+        began.set()
         wait_for(task.dropped, "the round has gone on")
         seen.set()
         return weights, 1, None
 
     def fast(weights: Weights, task: quorate.Task) -> tuple[Weights, int, None]:
-        wait_for(lambda: stage.shown("slow").get("state") == "Training", "the other trains too")
+        wait_for(began.is_set, "the other trains too")
         return weights, 1, None
 
     one, two = stage.later(slow, "slow"), stage.later(fast, "fast")
