@@ -261,9 +261,10 @@ def test_a_client_that_never_reads_is_cut_off_and_harms_nobody(tmp_path: Path) -
     limits = {"max_unsent_bytes": 64 * 1024, "max_frame_bytes": 64 * 1024, "burst_messages": 10_000_000}
     with opened(tmp_path, limits=limits) as running, Talk(place(running)) as talk:
         talk.create()
-        with Talk(place(running)) as slow, slow.session(timeout_s=60.0) as deaf, talk.session(60.0) as other:
+        with Talk(place(running)) as slow, slow.session(timeout_s=60.0) as deaf, contextlib.ExitStack() as stack:
             deaf.ready("w1")
-            stream = next(iter(door(running).streams))
+            (stream,) = door(running).streams
+            other = stack.enter_context(talk.session(60.0))
             other.ready("w2")
             beat = pb.ClientMessage(heartbeat=pb.HeartbeatRequest(run=RUN, worker="w1", incarnation=1, seq=1))
             batch = pb.ClientMessages(messages=[beat] * 3500).SerializeToString()
