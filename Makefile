@@ -11,7 +11,7 @@ export PYTHONDONTWRITEBYTECODE :=
 .PHONY: demo test tools check style types layers pages lives soak bench docs release clean
 
 demo: $(BASE)  ## a whole run on this machine, with faults on the way
-	$(BIN)/quorate demo cluster
+	$(BIN)/quoracy demo cluster
 
 test: tools $(READY)  ## everything that must hold, in a few minutes
 	$(MAKE) --no-print-directory --jobs 2 --output-sync=target check lives
@@ -33,41 +33,41 @@ layers: $(READY)
 	$(BIN)/lint-imports
 
 pages: $(READY)
-	$(BIN)/python -m quorate.docs --check
+	$(BIN)/python -m quoracy.docs --check
 
 lives: $(READY)  ## two hundred, simulated
-	$(BIN)/quorate sim cluster --seeds 1..50
-	$(BIN)/quorate sim ranks --seeds 1..50
-	$(BIN)/quorate sim federated --seeds 1..50
-	$(BIN)/quorate sim witnessed --seeds 1..50
+	$(BIN)/quoracy sim cluster --seeds 1..50
+	$(BIN)/quoracy sim ranks --seeds 1..50
+	$(BIN)/quoracy sim federated --seeds 1..50
+	$(BIN)/quoracy sim witnessed --seeds 1..50
 
 soak: tools $(READY)  ## the long ones
-	$(BIN)/quorate sim cluster --seeds 1..500
-	$(BIN)/quorate sim ranks --seeds 1..500
-	$(BIN)/quorate sim federated --seeds 1..500
-	$(BIN)/quorate sim witnessed --seeds 1..500
-	QUORATE_SOAK=1 $(BIN)/pytest --numprocesses 2 tests/sim tests/stores tests/e2e tests/demo
+	$(BIN)/quoracy sim cluster --seeds 1..500
+	$(BIN)/quoracy sim ranks --seeds 1..500
+	$(BIN)/quoracy sim federated --seeds 1..500
+	$(BIN)/quoracy sim witnessed --seeds 1..500
+	QUORACY_SOAK=1 $(BIN)/pytest --numprocesses 2 tests/sim tests/stores tests/e2e tests/demo
 
 bench: $(READY)  ## every measurement, with its target
-	$(BIN)/quorate bench fold
-	$(BIN)/quorate bench journal
-	$(BIN)/quorate bench sim
-	$(BIN)/quorate bench heartbeats
-	$(BIN)/quorate bench barrier
-	$(BIN)/quorate bench memory
-	$(BIN)/quorate bench grpc
-	$(BIN)/quorate bench http
-	$(BIN)/quorate bench ranks
-	$(BIN)/quorate bench aggregate
-	$(BIN)/quorate bench rounds
-	$(BIN)/quorate bench participants
-	$(BIN)/quorate bench witnessed
+	$(BIN)/quoracy bench fold
+	$(BIN)/quoracy bench journal
+	$(BIN)/quoracy bench sim
+	$(BIN)/quoracy bench heartbeats
+	$(BIN)/quoracy bench barrier
+	$(BIN)/quoracy bench memory
+	$(BIN)/quoracy bench grpc
+	$(BIN)/quoracy bench http
+	$(BIN)/quoracy bench ranks
+	$(BIN)/quoracy bench aggregate
+	$(BIN)/quoracy bench rounds
+	$(BIN)/quoracy bench participants
+	$(BIN)/quoracy bench witnessed
 
 docs: $(READY)  ## write the generated pages
-	$(BIN)/python -m quorate.docs
+	$(BIN)/python -m quoracy.docs
 
 release: $(READY)  ## record what this version promises: the .proto files and the OpenAPI document
-	$(BIN)/python -m quorate.docs.release
+	$(BIN)/python -m quoracy.docs.release
 
 $(BASE): pyproject.toml
 	$(PYTHON) -m venv .venv

@@ -2,14 +2,14 @@
 
 import sys
 
-import quorate
-from quorate.coordinator import Coordinator
+import quoracy
+from quoracy.coordinator import Coordinator
 
 
 def main(folder: str) -> str:
     with Coordinator(folder=folder) as coordinator:
         coordinator.create("demo", barrier_min=1)
-        with quorate.connect(coordinator.url, run="demo") as worker:
+        with quoracy.connect(coordinator.url, run="demo") as worker:
             worker.barrier("step", 0)
             return coordinator.explain("demo")
 

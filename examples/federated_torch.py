@@ -7,10 +7,10 @@ import sys
 
 import torch
 
-import quorate
+import quoracy
 
 
-def train(module: torch.nn.Module, task: quorate.Task) -> tuple[int, dict[str, float]]:
+def train(module: torch.nn.Module, task: quoracy.Task) -> tuple[int, dict[str, float]]:
     x = torch.linspace(-1, 1, 100).reshape(-1, 1)
     optimizer = torch.optim.SGD(module.parameters(), lr=task.hyper["lr"])
     for epoch in range(task.epochs):
@@ -23,4 +23,4 @@ def train(module: torch.nn.Module, task: quorate.Task) -> tuple[int, dict[str, f
 
 
 if __name__ == "__main__":
-    print(quorate.participate(sys.argv[1], train, run="lines", participant=sys.argv[2], model=torch.nn.Linear(1, 1)))
+    print(quoracy.participate(sys.argv[1], train, run="lines", participant=sys.argv[2], model=torch.nn.Linear(1, 1)))

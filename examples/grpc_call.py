@@ -1,10 +1,10 @@
 """Calls any method of any gRPC server that has reflection, with JSON: what grpcurl does, in Python.
 
 python examples/grpc_call.py 127.0.0.1:50051
-python examples/grpc_call.py 127.0.0.1:50051 quorate.v1.Coordinator/GetStatus
-python examples/grpc_call.py 127.0.0.1:50051 quorate.v1.Coordinator/GetRun '{"run": "demo"}'
+python examples/grpc_call.py 127.0.0.1:50051 quoracy.v1.Coordinator/GetStatus
+python examples/grpc_call.py 127.0.0.1:50051 quoracy.v1.Coordinator/GetRun '{"run": "demo"}'
 
-QUORATE_TOKEN is sent along if it is set.
+QUORACY_TOKEN is sent along if it is set.
 """
 
 import json
@@ -65,7 +65,7 @@ def main(arguments):
         if len(arguments) == 1:
             print("\n".join(services(channel)))
             return
-        print(json.dumps(call(channel, *arguments[1:3], token=os.environ.get("QUORATE_TOKEN", "")), indent=2))
+        print(json.dumps(call(channel, *arguments[1:3], token=os.environ.get("QUORACY_TOKEN", "")), indent=2))
 
 
 if __name__ == "__main__":

@@ -1,8 +1,8 @@
-"""A member of a witnessed run in plain gRPC, with nothing of Quorate but the files in proto.
+"""A member of a witnessed run in plain gRPC, with nothing of Quoracy but the files in proto.
 
 pip install grpcio grpcio-tools blake3 cryptography msgspec
-mkdir -p made/quorate/v1 && touch made/quorate/__init__.py made/quorate/v1/__init__.py
-python -m grpc_tools.protoc -I proto --python_out=made --grpc_python_out=made proto/quorate/v1/*.proto
+mkdir -p made/quoracy/v1 && touch made/quoracy/__init__.py made/quoracy/v1/__init__.py
+python -m grpc_tools.protoc -I proto --python_out=made --grpc_python_out=made proto/quoracy/v1/*.proto
 PYTHONPATH=made python examples/grpc_member.py 127.0.0.1:50051 sums m1
 
 The model is a number, and to train a batch means to add the number of the batch to it. Results go through the HTTP door
@@ -21,9 +21,9 @@ import grpc
 import msgspec
 from blake3 import blake3
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
-from quorate.v1 import coordinator_pb2, coordinator_pb2_grpc
-from quorate.v1 import witnessed_pb2 as pb
-from quorate.v1 import witnessed_pb2_grpc as stubs
+from quoracy.v1 import coordinator_pb2, coordinator_pb2_grpc
+from quoracy.v1 import witnessed_pb2 as pb
+from quoracy.v1 import witnessed_pb2_grpc as stubs
 
 PAUSE_S = 0.1
 WAIT_MS = 2000
@@ -42,7 +42,7 @@ class Member:
         join = pb.JoinRequest(run=run, member=name, supersedes=0, nonce=secrets.token_bytes(16))
         join.key = self.key.public_key().public_bytes_raw()
         join.challenge = self.patiently(challenge, coordinator_pb2.GetChallengeRequest()).challenge
-        join.signature = self.signed("quorate join", join.challenge, run, name, join.supersedes, join.nonce)
+        join.signature = self.signed("quoracy join", join.challenge, run, name, join.supersedes, join.nonce)
         self.me = self.patiently(self.calls.Join, join)
         self.life = {"run": run, "member": name, "incarnation": self.me.incarnation, "token": self.me.token}
         self.model, self.step = 0, 0
@@ -104,7 +104,7 @@ class Member:
             commit = pb.CommitRequest(**self.life, **place, seq=self.commands, digest=digest, size_bytes=len(blob))
             commit.base, commit.samples = hash_of(self.model), len(numbers) * int(self.me.config["batch_size"])
             commit.loss = 1 / (1 + self.step)
-            about = ("quorate result", self.life["run"], *place.values(), self.life["member"], digest, commit.base)
+            about = ("quoracy result", self.life["run"], *place.values(), self.life["member"], digest, commit.base)
             commit.signature = self.signed(*about)
             self.say(self.calls.Commit, commit)
 

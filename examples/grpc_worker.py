@@ -1,8 +1,8 @@
-"""A worker in plain gRPC, with nothing of Quorate but the file coordinator.proto: how to do it in any language.
+"""A worker in plain gRPC, with nothing of Quoracy but the file coordinator.proto: how to do it in any language.
 
 pip install grpcio grpcio-tools
-mkdir -p made/quorate/v1 && touch made/quorate/__init__.py made/quorate/v1/__init__.py
-python -m grpc_tools.protoc -I proto --python_out=made --grpc_python_out=made proto/quorate/v1/coordinator.proto
+mkdir -p made/quoracy/v1 && touch made/quoracy/__init__.py made/quoracy/v1/__init__.py
+python -m grpc_tools.protoc -I proto --python_out=made --grpc_python_out=made proto/quoracy/v1/coordinator.proto
 PYTHONPATH=made python examples/grpc_worker.py unary 127.0.0.1:50051 demo w1 100
 PYTHONPATH=made python examples/grpc_worker.py stream 127.0.0.1:50051 demo w2 100
 
@@ -18,8 +18,8 @@ import threading
 import time
 
 import grpc
-from quorate.v1 import coordinator_pb2 as pb
-from quorate.v1 import coordinator_pb2_grpc as stubs
+from quoracy.v1 import coordinator_pb2 as pb
+from quoracy.v1 import coordinator_pb2_grpc as stubs
 
 PAUSE_S = 0.1
 NOT_NOW = {"overloaded", "draining", "not_serving", "too_fast", "journal_busy", "still_waiting"}
@@ -49,7 +49,7 @@ def bearer(token):
 def detail(error):
     """The exact reason of a refused call."""
     for name, value in error.trailing_metadata() or ():
-        if name == "quorate-error-bin":
+        if name == "quoracy-error-bin":
             return pb.ErrorDetail.FromString(value)
     return pb.ErrorDetail(code="", why=error.details())
 
@@ -261,8 +261,8 @@ def prove(join, challenge, supersedes, key=None):
 
 
 def to_sign(challenge, run, worker, supersedes, nonce):
-    """["quorate join", challenge, run, worker, supersedes, nonce] in msgpack."""
-    parts = (text("quorate join"), binary(challenge), text(run), text(worker), integer(supersedes), binary(nonce))
+    """["quoracy join", challenge, run, worker, supersedes, nonce] in msgpack."""
+    parts = (text("quoracy join"), binary(challenge), text(run), text(worker), integer(supersedes), binary(nonce))
     return b"\x96" + b"".join(parts)
 
 
@@ -290,7 +290,7 @@ def tell(passage):
 
 if __name__ == "__main__":
     way, address, run, name, steps = sys.argv[1:6]
-    token = os.environ.get("QUORATE_TOKEN", "")
+    token = os.environ.get("QUORACY_TOKEN", "")
     if way == "unary":
         train(address, run, name, int(steps), token)
     else:

@@ -1,7 +1,7 @@
 """A worker that speaks HTTP and needs nothing but the standard library: what another language would do as well.
 
-quorate serve &
-quorate run create demo
+quoracy serve &
+quoracy run create demo
 python examples/http_worker.py http://127.0.0.1:3000 w1 100
 """
 

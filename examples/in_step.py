@@ -1,17 +1,17 @@
 """Keeps training processes in step: start several of these, under any names, against one coordinator.
 
-quorate serve &
-quorate run create demo
+quoracy serve &
+quoracy run create demo
 python examples/in_step.py tcp://127.0.0.1:7700 1000
 """
 
 import sys
 
-import quorate
+import quoracy
 
 
 def train(url: str, steps: int) -> int:
-    with quorate.connect(url, run="demo") as worker:
+    with quoracy.connect(url, run="demo") as worker:
         for step in range(worker.next_step("step"), steps):
             # train
             worker.barrier("step", step)

@@ -10,12 +10,12 @@ from __future__ import annotations
 import asyncio
 import sys
 
-import quorate
+import quoracy
 
 
 def train(store: str, rank: int, steps: int) -> int:
     committed = 0
-    with quorate.ranks(store, run="demo", rank=rank, t_dead_s=5.0) as ranks:
+    with quoracy.ranks(store, run="demo", rank=rank, t_dead_s=5.0) as ranks:
         for it in ranks.iterations():
             if it.number >= steps:
                 break
@@ -28,7 +28,7 @@ def train(store: str, rank: int, steps: int) -> int:
 def train_awaiting(store: str, rank: int, steps: int) -> int:
     async def train() -> int:
         committed = 0
-        async with quorate.ranks_async(store, run="demo", rank=rank, t_dead_s=5.0) as ranks:
+        async with quoracy.ranks_async(store, run="demo", rank=rank, t_dead_s=5.0) as ranks:
             async for it in ranks.iterations():
                 if it.number >= steps:
                     break
@@ -38,14 +38,14 @@ def train_awaiting(store: str, rank: int, steps: int) -> int:
     return asyncio.run(train())
 
 
-def tell(news: quorate.News) -> None:
+def tell(news: quoracy.News) -> None:
     if news.decision is not None and news.decision.gone:
         print(news.text)
 
 
 def learn(store: str, rank: int, steps: int) -> list[int]:
     """Comes late and has to fetch the model, for which nobody waits."""
-    with quorate.ranks(store, run="demo", rank=rank, learner=True, on_news=tell) as ranks:
+    with quoracy.ranks(store, run="demo", rank=rank, learner=True, on_news=tell) as ranks:
         for it in ranks.iterations():
             if it.learner:
                 # download the model from one of it.donors, then:

@@ -23,7 +23,7 @@ from typing import Any
 import torch
 import torch.distributed as dist
 
-import quorate
+import quoracy
 
 
 class Group:
@@ -34,7 +34,7 @@ class Group:
         self._patience = timedelta(seconds=patience_s)
         self._members: list[int] = []
 
-    def form(self, it: quorate.Iteration) -> bool:
+    def form(self, it: quoracy.Iteration) -> bool:
         """For exactly the members of this attempt. Whether it is a new one."""
         if self._members == it.members:
             return False
@@ -65,7 +65,7 @@ def share_model(model: torch.nn.Module, have_model: bool) -> None:
         dist.broadcast(parameter.data, src=source)
 
 
-def save(folder: Path, model: torch.nn.Module, it: quorate.Iteration) -> bool:
+def save(folder: Path, model: torch.nn.Module, it: quoracy.Iteration) -> bool:
     """Fenced by the token: a rank that was given up, and does not know it yet, must not overwrite what came later. The
     token is in the checkpoint, so both are there together or not at all, whenever the process is killed."""
     it.check()
@@ -101,7 +101,7 @@ def batch(rank: int, number: int) -> tuple[torch.Tensor, torch.Tensor]:
     return x, torch.sin(x) + 0.05 * torch.randn(64, 1, generator=dice)
 
 
-def train(ranks: quorate.Ranks, group: Group, folder: Path, steps: int) -> None:
+def train(ranks: quoracy.Ranks, group: Group, folder: Path, steps: int) -> None:
     torch.manual_seed(0)
     model = torch.nn.Sequential(torch.nn.Linear(1, 32), torch.nn.Tanh(), torch.nn.Linear(32, 1))
     optimizer = torch.optim.SGD(model.parameters(), lr=0.05)
@@ -151,7 +151,7 @@ def main() -> None:
     told.folder.mkdir(parents=True, exist_ok=True)
     warnings.simplefilter("ignore")  # torch warns about its own ways
     settings = {"t_dead_s": told.dead, "form_members": told.begin_with}
-    with quorate.ranks(told.store, told.run, told.rank, **settings) as ranks:
+    with quoracy.ranks(told.store, told.run, told.rank, **settings) as ranks:
         group = Group(told.folder, patience_s=told.dead)
         try:
             train(ranks, group, told.folder, told.steps)

@@ -1,6 +1,6 @@
 """A member of a witnessed run over TCP, with nothing but sockets and msgpack, as a client in another language would do.
 
-quorate run create alone --kind witnessed --set total_steps=5 --set checkpoint=none --set waiting_extra_s=0
+quoracy run create alone --kind witnessed --set total_steps=5 --set checkpoint=none --set waiting_extra_s=0
 python examples/tcp_member.py 127.0.0.1 7700 alone m1
 
 It is the only member, so that it has nobody to exchange results with: it is its own witness. The model is a number, and
@@ -101,7 +101,7 @@ class Member:
         blob = str(self.trained).encode()
         self.commands += 1
         digest, base = blake3(blob).digest(), hash_of(self.model)
-        signature = signed(self.key, "quorate result", self.run, epoch, round_, 0, 1, self.member, digest, base)
+        signature = signed(self.key, "quoracy result", self.run, epoch, round_, 0, 1, self.member, digest, base)
         committed = [
             "result-committed", self.member, self.life, epoch, round_, 0, 1, digest, len(blob), base,
             len(numbers) * self.batch_size, 0.0, signature,
@@ -119,7 +119,7 @@ def live(host: str, port: int, run: str, name: str) -> int:
     line.say("hello", run, name, 0, "")
     _, known, _, _ = line.hear("welcome")
     key, nonce = Ed25519PrivateKey.generate(), secrets.token_bytes(16)  # to come back, one keeps the key in a file
-    proof = challenge + signed(key, "quorate join", challenge, run, name, known, nonce)
+    proof = challenge + signed(key, "quoracy join", challenge, run, name, known, nonce)
     join = ["member-joined", name, known, nonce, key.public_key().public_bytes_raw(), proof]
     line.say("call", run, [name, known, 0], join)
     _, answer = line.hear("answered")

@@ -1,7 +1,7 @@
 """A participant of a federated run over TCP, with nothing but sockets and msgpack, as a client in another language
 would do. Weights go through the HTTP door.
 
-quorate run create lines --kind federated --set clients=1 --set rounds=3
+quoracy run create lines --kind federated --set clients=1 --set rounds=3
 python examples/tcp_participant.py 127.0.0.1 7700 lines p1
 
 What it trains is one number, which is to become the mean of its own numbers. Prints the rounds that its updates count

@@ -1,14 +1,14 @@
 """Data-parallel training in plain Python, kept in step by a barrier. Any number of workers, which may come and go.
 
-    quorate serve &
-    quorate run create demo
+    quoracy serve &
+    quoracy run create demo
     python examples/train.py --run demo &      # start as many as you like, whenever you like; kill any of them
     python examples/train.py --run demo
 
 Every worker fits y = a x + b to points of its own. In each step it writes its gradient into a folder that all can
 reach, stands at the barrier, reads all gradients, and takes the same step as everybody else. Whoever comes late,
 or comes back, loads the weights of the step before. A real training would exchange tensors in another way; what it asks
-of Quorate is the same: "is everybody here?"
+of Quoracy is the same: "is everybody here?"
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ import random
 import time
 from pathlib import Path
 
-import quorate
+import quoracy
 
 Weights = tuple[float, float]
 RATE = 0.2
@@ -63,7 +63,7 @@ def load(folder: Path, step: int) -> Weights:
     return (0.0, 0.0) if step == 0 else read(folder / f"weights-{step - 1}.json")
 
 
-def train(worker: quorate.Worker, folder: Path, steps: int) -> Weights:
+def train(worker: quoracy.Worker, folder: Path, steps: int) -> Weights:
     measured = points(worker.member)
     step = worker.next_step("step")
     weights = load(folder, step)
@@ -71,7 +71,7 @@ def train(worker: quorate.Worker, folder: Path, steps: int) -> Weights:
         write(folder / f"gradients-{step}" / f"{worker.member}.json", gradient(weights, measured))
         try:
             worker.barrier("step", step)
-        except (quorate.Setback, quorate.BarrierAborted) as error:
+        except (quoracy.Setback, quoracy.BarrierAborted) as error:
             print(f"{worker.member}: {error}", flush=True)
             step = worker.next_step("step")
             weights = load(folder, step)
@@ -93,10 +93,10 @@ def main() -> None:
     parser.add_argument("--folder", type=Path, default=Path("weights"), help="one that all workers can reach")
     told = parser.parse_args()
     try:
-        with quorate.connect(told.url, told.run, told.member) as worker:
+        with quoracy.connect(told.url, told.run, told.member) as worker:
             a, b = train(worker, told.folder, told.steps)
             print(f"{worker.member}: y = {a:.4f} x + {b:.4f}", flush=True)
-    except quorate.Draining as error:
+    except quoracy.Draining as error:
         print(f"drained: {error}", flush=True)
 
 

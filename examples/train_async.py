@@ -1,6 +1,6 @@
 """The same loop for scripts that await: other work goes on while the worker stands at the barrier.
 
-quorate serve & quorate run create demo
+quoracy serve & quoracy run create demo
 python examples/train_async.py --run demo
 """
 
@@ -9,7 +9,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 
-import quorate
+import quoracy
 
 
 async def fetch(batches: asyncio.Queue[int]) -> None:
@@ -18,13 +18,13 @@ async def fetch(batches: asyncio.Queue[int]) -> None:
         await batches.put(number)
 
 
-async def train(worker: quorate.AsyncWorker, batches: asyncio.Queue[int], steps: int) -> None:
+async def train(worker: quoracy.AsyncWorker, batches: asyncio.Queue[int], steps: int) -> None:
     step = await worker.next_step("step")
     while step < steps:
         await batches.get()
         try:
             passage = await worker.barrier("step", step)
-        except (quorate.Setback, quorate.BarrierAborted) as error:
+        except (quoracy.Setback, quoracy.BarrierAborted) as error:
             print(f"{worker.member}: {error}", flush=True)
             step = await worker.next_step("step")
             continue
@@ -39,7 +39,7 @@ async def main() -> None:
     told = parser.parse_args()
     batches: asyncio.Queue[int] = asyncio.Queue(maxsize=4)
     fetching = asyncio.create_task(fetch(batches))
-    async with quorate.connect_async(told.url, told.run) as worker:
+    async with quoracy.connect_async(told.url, told.run) as worker:
         await train(worker, batches, told.steps)
         print(f"{worker.member}: {told.steps} steps, {batches.qsize()} batches ahead", flush=True)
     fetching.cancel()

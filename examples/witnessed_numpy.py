@@ -1,16 +1,16 @@
 """An own model in a witnessed run: softmax regression on handwritten digits, written in numpy.
 
 python examples/witnessed_numpy.py                                             # tried first, without a run
-cd examples && quorate join URL --run digits --trainer witnessed_numpy:Trainer # then on every machine
+cd examples && quoracy join URL --run digits --trainer witnessed_numpy:Trainer # then on every machine
 """
 
 from collections.abc import Sequence
 
 import numpy as np
 
-from quorate.learn import digits
-from quorate.learn.witnessed import GradientTrainer, Result, RunTask, Weights, alone, together
-from quorate.learn.witnessed.rehearsal import rounds_of
+from quoracy.learn import digits
+from quoracy.learn.witnessed import GradientTrainer, Result, RunTask, Weights, alone, together
+from quoracy.learn.witnessed.rehearsal import rounds_of
 
 
 class Trainer(GradientTrainer):

@@ -1,7 +1,7 @@
 """A torch module in a witnessed run. Gradients are computed where --device says, results are applied bit for bit.
 
 python examples/witnessed_torch.py                                             # tried first, without a run
-cd examples && quorate join URL --run digits --trainer witnessed_torch:Trainer # then on every machine
+cd examples && quoracy join URL --run digits --trainer witnessed_torch:Trainer # then on every machine
 """
 
 from typing import Any
@@ -10,12 +10,12 @@ try:
     import torch
     from torch.nn.functional import cross_entropy
 except ModuleNotFoundError as error:
-    raise ModuleNotFoundError("this needs torch: pip install 'quorate[torch]'", name=error.name) from None
+    raise ModuleNotFoundError("this needs torch: pip install 'quoracy[torch]'", name=error.name) from None
 
-from quorate.learn.witnessed import RunTask, alone, together
-from quorate.learn.witnessed.rehearsal import rounds_of
-from quorate.learn.witnessed.source import digits_source
-from quorate.learn.witnessed.torch_trainer import TorchTrainer
+from quoracy.learn.witnessed import RunTask, alone, together
+from quoracy.learn.witnessed.rehearsal import rounds_of
+from quoracy.learn.witnessed.source import digits_source
+from quoracy.learn.witnessed.torch_trainer import TorchTrainer
 
 
 def loss(module: torch.nn.Module, samples: dict[str, Any]) -> Any:

@@ -3,9 +3,9 @@
 from hypothesis import HealthCheck, settings
 
 settings.register_profile(
-    "quorate",
+    "quoracy",
     deadline=None,
     print_blob=True,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
 )
-settings.load_profile("quorate")
+settings.load_profile("quoracy")

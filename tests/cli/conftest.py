@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from tests.cli.journals import build, said
 
-from quorate.bench.load import RUN
+from quoracy.bench.load import RUN
 
 
 @pytest.fixture(scope="session")

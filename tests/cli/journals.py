@@ -13,25 +13,25 @@ from typing import Any
 import msgspec
 from typer.testing import CliRunner
 
-from quorate.bench.load import RUN, Crew
-from quorate.cli import app
-from quorate.core.errors import CATALOG
-from quorate.core.journal import Entry
-from quorate.core.kinds import KINDS
-from quorate.core.run import fold
-from quorate.hosts import InlineHost
-from quorate.ports import Saved
-from quorate.stores import SqliteJournal
-from quorate.stores.seal import seal
+from quoracy.bench.load import RUN, Crew
+from quoracy.cli import app
+from quoracy.core.errors import CATALOG
+from quoracy.core.journal import Entry
+from quoracy.core.kinds import KINDS
+from quoracy.core.run import fold
+from quoracy.hosts import InlineHost
+from quoracy.ports import Saved
+from quoracy.stores import SqliteJournal
+from quoracy.stores.seal import seal
 
 runner = CliRunner()
 CORRUPT = CATALOG["journal_corrupt"].exit
 SAVED, ARCHIVED = 30, 20
 
 
-def quorate(*arguments: object) -> subprocess.CompletedProcess[str]:
+def quoracy(*arguments: object) -> subprocess.CompletedProcess[str]:
     """The real program."""
-    command = [sys.executable, "-W", "error", "-c", "from quorate.cli import main; main()", *map(str, arguments)]
+    command = [sys.executable, "-W", "error", "-c", "from quoracy.cli import main; main()", *map(str, arguments)]
     return subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
 
 

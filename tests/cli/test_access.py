@@ -1,4 +1,4 @@
-"""``quorate ca``, ``token`` and ``config``: what they print can be used as it is."""
+"""``quoracy ca``, ``token`` and ``config``: what they print can be used as it is."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner, Result
 
-from quorate.cli import ca, config, token
-from quorate.config import ServerConfig, load_config
-from quorate.core.errors import CATALOG, ConfigError
-from quorate.doors.auth import Authority, Identity, Role, client_context, server_context
-from quorate.doors.tokens import SECRET_FILE
+from quoracy.cli import ca, config, token
+from quoracy.config import ServerConfig, load_config
+from quoracy.core.errors import CATALOG, ConfigError
+from quoracy.doors.auth import Authority, Identity, Role, client_context, server_context
+from quoracy.doors.tokens import SECRET_FILE
 
 runner = CliRunner()
 
@@ -60,7 +60,7 @@ def test_a_token_as_json(tmp_path: Path) -> None:
 
 
 def test_the_folder_may_come_from_the_environment(tmp_path: Path) -> None:
-    good(runner.invoke(token.app, ["new", "--role", "viewer"], env={"QUORATE_DATA": str(tmp_path)}))
+    good(runner.invoke(token.app, ["new", "--role", "viewer"], env={"QUORACY_DATA": str(tmp_path)}))
     assert (tmp_path / SECRET_FILE).exists()
 
 
@@ -101,7 +101,7 @@ def test_what_ca_init_makes_can_be_used_by_both_ends(tmp_path: Path) -> None:
 
 def test_the_tables_that_ca_prints_make_a_server_that_may_listen_anywhere(tmp_path: Path) -> None:
     result = good(runner.invoke(ca.app, ["init", "--folder", str(tmp_path / 'a "b"')]))
-    path = tmp_path / "quorate.toml"
+    path = tmp_path / "quoracy.toml"
     path.write_text(
         result.stdout[result.stdout.index("[tls]") :].partition("\n\n")[0] + '\n[listen]\nhost = "0.0.0.0"\n'
     )
@@ -132,25 +132,25 @@ def test_wrong_options_of_ca_are_named(tmp_path: Path) -> None:
 
 
 def test_the_example_is_the_page_in_the_documents() -> None:
-    page = Path(__file__).parents[2] / "docs/reference/quorate.toml"
+    page = Path(__file__).parents[2] / "docs/reference/quoracy.toml"
     assert good(runner.invoke(config.app, ["example"])).stdout == page.read_text(encoding="utf-8")
 
 
 def test_show_says_what_a_server_would_use(tmp_path: Path) -> None:
-    path = tmp_path / "quorate.toml"
+    path = tmp_path / "quoracy.toml"
     path.write_text("[listen]\nport = 7701\n")
-    result = good(runner.invoke(config.app, ["show", "--config", str(path)], env={"QUORATE_LOG": "debug"}))
+    result = good(runner.invoke(config.app, ["show", "--config", str(path)], env={"QUORACY_LOG": "debug"}))
     assert f"port = 7701  # from {path}; the default is 7700\n" in result.stdout
-    assert 'level = "debug"  # from QUORATE_LOG; the default is "info"\n' in result.stdout
-    result = good(runner.invoke(config.app, ["show", "--config", str(path), "--json"], env={"QUORATE_LOG": "debug"}))
+    assert 'level = "debug"  # from QUORACY_LOG; the default is "info"\n' in result.stdout
+    result = good(runner.invoke(config.app, ["show", "--config", str(path), "--json"], env={"QUORACY_LOG": "debug"}))
     said = json.loads(result.stdout)
     assert said["config"]["listen"] == {"host": "127.0.0.1", "port": 7701, "advertise": ""}
     assert said["config"]["runs"]["cluster"]["max_workers"] == ServerConfig().runs["cluster"].max_workers
-    assert said["sources"] == {"listen.port": str(path), "log.level": "QUORATE_LOG"}
+    assert said["sources"] == {"listen.port": str(path), "log.level": "QUORACY_LOG"}
 
 
 def test_show_names_all_that_is_wrong(tmp_path: Path) -> None:
-    path = tmp_path / "quorate.toml"
+    path = tmp_path / "quoracy.toml"
     path.write_text('[listen]\nport = "x"\nhots = 1\n')
     error = wrong(runner.invoke(config.app, ["show", "--config", str(path)]), "listen.hots")
     assert str(error).startswith("2 settings are wrong:\n")

@@ -12,17 +12,17 @@ from typing import Any
 
 import pytest
 
-from quorate.coordinator import Coordinator
-from quorate.core.errors import ConfigError, QuorateError, Refusal, Refused
-from quorate.sdk.asking import Asker
-from quorate.sdk.errors import Unreachable
-from quorate.trust import server_context
-from quorate.trust.ca import create_authority
-from quorate.wire.frames import FrameReader, frame
-from quorate.wire.messages import Ask, Goodbye, Greet, Greeted, Replied, to_server
+from quoracy.coordinator import Coordinator
+from quoracy.core.errors import ConfigError, QuoracyError, Refusal, Refused
+from quoracy.sdk.asking import Asker
+from quoracy.sdk.errors import Unreachable
+from quoracy.trust import server_context
+from quoracy.trust.ca import create_authority
+from quoracy.wire.frames import FrameReader, frame
+from quoracy.wire.messages import Ask, Goodbye, Greet, Greeted, Replied, to_server
 
 Behave = Callable[[socket.socket], None]
-GREETED = Greeted(1, bytes(32), "quorate", "admin")
+GREETED = Greeted(1, bytes(32), "quoracy", "admin")
 
 
 @contextlib.contextmanager
@@ -78,8 +78,8 @@ def hangs_up(sock: socket.socket) -> None:
     sock.recv(65536)
 
 
-def failing(url: str, timeout_s: float = 20.0, **how: Any) -> QuorateError:
-    with pytest.raises(QuorateError) as caught, Asker(url, timeout_s=timeout_s, **how) as asker:
+def failing(url: str, timeout_s: float = 20.0, **how: Any) -> QuoracyError:
+    with pytest.raises(QuoracyError) as caught, Asker(url, timeout_s=timeout_s, **how) as asker:
         asker.ask("status")
     return caught.value
 
@@ -113,7 +113,7 @@ def test_a_coordinator_that_was_started_again_is_found_again(tmp_path: Path) -> 
         asker = Asker(first.url)
         asker.ask("status")
         port = int(first.url.rpartition(":")[2])
-    with pytest.raises(QuorateError):
+    with pytest.raises(QuoracyError):
         asker.ask("status")
     with Coordinator(folder=tmp_path, port=port):
         assert asker.ask("status")["serving"] is True

@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from quorate.bench import aggregate as aggregating
-from quorate.bench import participants, rounds
-from quorate.bench.rounds import Case
-from quorate.core.federated.aggregation import Bulyan, FedAvg, Krum, Median, TrimmedMean
-from quorate.learn import aggregate, load
+from quoracy.bench import aggregate as aggregating
+from quoracy.bench import participants, rounds
+from quoracy.bench.rounds import Case
+from quoracy.core.federated.aggregation import Bulyan, FedAvg, Krum, Median, TrimmedMean
+from quoracy.learn import aggregate, load
 
 BESIDE: list[tuple[Any, Callable[[Any], Any]]] = [
     (FedAvg(), aggregating.plain_fedavg),

@@ -1,4 +1,4 @@
-"""``quorate bench ranks`` with few ranks: every figure is measured, and what does not depend on the machine is met."""
+"""``quoracy bench ranks`` with few ranks: every figure is measured, and what does not depend on the machine is met."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from quorate.bench import ranks as bench
-from quorate.report import Report
+from quoracy.bench import ranks as bench
+from quoracy.report import Report
 
 
 @pytest.mark.timeout(180)

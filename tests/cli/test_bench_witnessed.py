@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from quorate.bench import witnessed
-from quorate.bench.exchange import Exchanged
-from quorate.bench.witness_seen import Seen, Wish
+from quoracy.bench import witnessed
+from quoracy.bench.exchange import Exchanged
+from quoracy.bench.witness_seen import Seen, Wish
 
 
 @pytest.fixture(autouse=True)

@@ -10,24 +10,24 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from quorate.bench import BENCHES
-from quorate.cli import app
-from quorate.cli.sim import parse_seeds
-from quorate.core.cluster.collect import Collector
-from quorate.core.detector import Detector
-from quorate.core.errors import CATALOG, ConfigError
-from quorate.report import Measurement, Report
+from quoracy.bench import BENCHES
+from quoracy.cli import app
+from quoracy.cli.sim import parse_seeds
+from quoracy.core.cluster.collect import Collector
+from quoracy.core.detector import Detector
+from quoracy.core.errors import CATALOG, ConfigError
+from quoracy.report import Measurement, Report
 
 runner = CliRunner()
 
 
-def quorate(*arguments: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-c", "from quorate.cli import main; main()", *arguments]
+def quoracy(*arguments: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-c", "from quoracy.cli import main; main()", *arguments]
     return subprocess.run(command, capture_output=True, text=True, check=False, timeout=100)
 
 
 def test_sim_prints_one_object_as_its_last_line() -> None:
-    result = quorate("sim", "cluster", "--seeds", "1..4", "--json")
+    result = quoracy("sim", "cluster", "--seeds", "1..4", "--json")
     assert result.returncode == 0
     said = json.loads(result.stdout.splitlines()[-1])
     assert said["command"] == "sim cluster --seeds 1..4"
@@ -49,7 +49,7 @@ def test_a_failing_seed_prints_its_transcript_and_how_to_replay_it(
     result = runner.invoke(app, ["sim", "cluster", "--seeds", "1..12", "--jobs", "1", "--transcript", str(path)])
     assert result.exit_code == 1
     assert "progress:" in result.output
-    assert "replay it alone: quorate sim cluster --seeds" in result.output
+    assert "replay it alone: quoracy sim cluster --seeds" in result.output
     lines = path.read_text().splitlines()
     assert "checker" in lines[-1]
     assert len(lines) > 100
@@ -74,16 +74,16 @@ def test_seeds_are_numbers_ranges_and_lists() -> None:
 
 
 def test_an_error_is_one_line_and_the_catalogs_exit_code() -> None:
-    result = quorate("sim", "clutser")
+    result = quoracy("sim", "clutser")
     assert result.returncode == CATALOG["config"].exit
     assert "kind = 'clutser': choose one of: cluster" in result.stderr.replace("\n", " ")
     assert "Traceback" not in result.stderr
 
 
 def test_version_and_help_are_there() -> None:
-    assert quorate("--version").stdout.startswith("quorate ")
-    shown = quorate("sim", "--help").stdout
-    assert "quorate sim cluster --seeds 1..500" in shown
+    assert quoracy("--version").stdout.startswith("quoracy ")
+    shown = quoracy("sim", "--help").stdout
+    assert "quoracy sim cluster --seeds 1..500" in shown
 
 
 def test_a_missed_target_is_not_ok(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -105,7 +105,7 @@ def test_a_met_target_is_ok_and_shown(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_bench_fold_measures_a_real_fold(monkeypatch: pytest.MonkeyPatch) -> None:
-    import quorate.bench.fold as fold
+    import quoracy.bench.fold as fold
 
     monkeypatch.setattr(fold, "EVENTS", 2_000)
     monkeypatch.setattr(fold, "TARGET_PER_S", 1)
@@ -115,7 +115,7 @@ def test_bench_fold_measures_a_real_fold(monkeypatch: pytest.MonkeyPatch) -> Non
 
 
 def test_bench_journal_measures_a_real_journal(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    import quorate.bench.journal as journal
+    import quoracy.bench.journal as journal
 
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(journal, "SECONDS", 0.2)

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 from tests.cli.test_pages import BIG, barrier, fleet, printed, worker
 
-from quorate.cli.curves import COLUMNS, LEVELS, Curve, Curves, curve_table, number, pick_metric, spark
-from quorate.cli.top import Looked, page
-from quorate.core.errors import Refusal, Refused
+from quoracy.cli.curves import COLUMNS, LEVELS, Curve, Curves, curve_table, number, pick_metric, spark
+from quoracy.cli.top import Looked, page
+from quoracy.core.errors import Refusal, Refused
 
 NOW_S = 1_700_000_000.0
 

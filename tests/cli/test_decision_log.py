@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from tests.core.ranks.deck import RUN, Boat
 
-from quorate.cli.decision_log import as_object, log_rows, ranges, sentences, stretches
-from quorate.core.ranks.state import Decision
-from quorate.hosts.decisions import Line, Phases, restored
-from quorate.hosts.onlooker import Onlooker
-from quorate.hosts.peerless import Shared
-from quorate.ports import Append
-from quorate.stores import MemoryJournal, MemoryMailbox, MemoryPulse
+from quoracy.cli.decision_log import as_object, log_rows, ranges, sentences, stretches
+from quoracy.core.ranks.state import Decision
+from quoracy.hosts.decisions import Line, Phases, restored
+from quoracy.hosts.onlooker import Onlooker
+from quoracy.hosts.peerless import Shared
+from quoracy.ports import Append
+from quoracy.stores import MemoryJournal, MemoryMailbox, MemoryPulse
 
 EVERYBODY = ["0", "1", "2"]
 

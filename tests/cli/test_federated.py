@@ -1,4 +1,4 @@
-"""``quorate federated``: what it refuses before anything is started."""
+"""``quoracy federated``: what it refuses before anything is started."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from typing import get_args
 
 import pytest
 
-from quorate.learn.experiment import Lie
+from quoracy.learn.experiment import Lie
 
 
-def quorate(*arguments: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-c", "from quorate.cli import main; main()", "federated", *arguments]
+def quoracy(*arguments: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-c", "from quoracy.cli import main; main()", "federated", *arguments]
     return subprocess.run(command, capture_output=True, text=True, check=False, timeout=100)
 
 
@@ -25,12 +25,12 @@ def quorate(*arguments: str) -> subprocess.CompletedProcess[str]:
     ],
 )
 def test_a_task_that_cannot_be_is_refused_with_what_can(options: list[str], said: str) -> None:
-    refused = quorate("task", "digits", "--rounds", "1", *options)
+    refused = quoracy("task", "digits", "--rounds", "1", *options)
     assert refused.returncode == 2
     assert said in " ".join(refused.stderr.split())
 
 
 def test_as_many_in_a_round_as_there_are_is_no_mistake() -> None:
-    done = quorate("task", "digits", "--participants", "2", "--per-round", "2", "--rounds", "1", "--json")
+    done = quoracy("task", "digits", "--participants", "2", "--per-round", "2", "--rounds", "1", "--json")
     assert done.returncode == 0, done.stderr
     assert '"updates":2' in done.stdout

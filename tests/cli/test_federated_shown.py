@@ -1,4 +1,4 @@
-"""What ``quorate demo federated`` and ``quorate federated task`` show and write of rounds that were recorded."""
+"""What ``quoracy demo federated`` and ``quoracy federated task`` show and write of rounds that were recorded."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ import pytest
 from click.testing import Result
 from typer.testing import CliRunner
 
-from quorate.cli import app, federated
-from quorate.demo.beside import Beside
-from quorate.demo.federated import DIES, LATE, LIAR, ROUNDS, Outcome
-from quorate.learn.experiment import Settings
-from quorate.report import Measurement, Report
+from quoracy.cli import app, federated
+from quoracy.demo.beside import Beside
+from quoracy.demo.federated import DIES, LATE, LIAR, ROUNDS, Outcome
+from quoracy.learn.experiment import Settings
+from quoracy.report import Measurement, Report
 
-demo = importlib.import_module("quorate.cli.demo")
+demo = importlib.import_module("quoracy.cli.demo")
 BESIDE = Beside(0.95, 12_345, [(1.0, 0.7), (float(ROUNDS), 0.95)], 10, 0.1)
 WHY = "tensor w0 is not finite"
 
@@ -41,7 +41,7 @@ PEOPLE = [
 ]
 
 
-def quorate(*arguments: str) -> Result:
+def quoracy(*arguments: str) -> Result:
     return CliRunner().invoke(app, list(arguments), env={"COLUMNS": "160"})
 
 
@@ -63,7 +63,7 @@ def recorded(monkeypatch: pytest.MonkeyPatch) -> Report:
 
 @pytest.mark.usefixtures("recorded")
 def test_the_demo_draws_its_curve_and_names_who_took_part(tmp_path: Path) -> None:
-    told = quorate("demo", "federated", "--samples", "digits", "--plot", str(tmp_path / "demo.html"))
+    told = quoracy("demo", "federated", "--samples", "digits", "--plot", str(tmp_path / "demo.html"))
     assert told.exit_code == 0, told.output
     assert "in round  5: the coordinator is killed" in told.output
     assert "digits: accuracy per round" in told.output
@@ -79,7 +79,7 @@ def test_the_demo_draws_its_curve_and_names_who_took_part(tmp_path: Path) -> Non
 
 @pytest.mark.usefixtures("recorded")
 def test_the_demos_curve_is_an_svg_if_its_name_says_so(tmp_path: Path) -> None:
-    assert quorate("demo", "federated", "--plot", str(tmp_path / "demo.svg")).exit_code == 0
+    assert quoracy("demo", "federated", "--plot", str(tmp_path / "demo.svg")).exit_code == 0
     picture = (tmp_path / "demo.svg").read_text()
     assert picture.startswith("<svg")
     assert picture.count("<polyline") + picture.count("<path") >= 2
@@ -90,8 +90,8 @@ def test_the_demo_writes_its_curve_without_being_asked_and_says_where(
 ) -> None:
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     recorded.failures.append("the liar was counted")
-    told = quorate("demo", "federated", "--json")
-    written = tmp_path / "quorate-demo-federated.html"
+    told = quoracy("demo", "federated", "--json")
+    written = tmp_path / "quoracy-demo-federated.html"
     assert "<svg" in written.read_text()
     shown = json.loads(told.stdout)
     assert f"the curve as a page: {written}" in shown["notes"]
@@ -125,7 +125,7 @@ TASK = ("federated", "task", "digits", "--participants", "6", "--per-round", "3"
 
 
 def test_a_task_has_a_bar_a_table_and_a_curve(asked: list[Any]) -> None:
-    told = quorate(*TASK, "--aggregation", "median", "--set", "count_min=3")
+    told = quoracy(*TASK, "--aggregation", "median", "--set", "count_min=3")
     assert told.exit_code == 0, told.output
     ((settings, config),) = asked
     assert (settings.samples, settings.parts) == ("digits", 6)
@@ -139,18 +139,18 @@ def test_a_task_has_a_bar_a_table_and_a_curve(asked: list[Any]) -> None:
 
 
 def test_a_task_is_shown_beside_one_machine_if_that_is_wished(asked: list[Any]) -> None:
-    told = quorate(*TASK, "--central", "--epochs", "2", "--batch-size", "5", "--lr", "0.25")
+    told = quoracy(*TASK, "--central", "--epochs", "2", "--batch-size", "5", "--lr", "0.25")
     assert told.exit_code == 0, told.output
     settings, rows, *rest = asked[1]
     assert (settings.samples, rows, rest) == ("digits", ROWS, [2, 5, 0.25])
     assert "on one machine, 12,345 samples: accuracy 0.950" in told.output
-    assert json.loads(quorate(*TASK, "--central", "--json").stdout)["value"] == {"rounds": ROWS, "central": 0.95}
+    assert json.loads(quoracy(*TASK, "--central", "--json").stdout)["value"] == {"rounds": ROWS, "central": 0.95}
 
 
 @pytest.mark.usefixtures("asked")
 def test_a_tasks_curves_are_written(tmp_path: Path) -> None:
     for name in ("curves.html", "curves.svg"):
-        assert quorate(*TASK, "--central", "--plot", str(tmp_path / name)).exit_code == 0
+        assert quoracy(*TASK, "--central", "--plot", str(tmp_path / name)).exit_code == 0
     page, picture = (tmp_path / "curves.html").read_text(), (tmp_path / "curves.svg").read_text()
     assert "loss (participants)" in page
     assert picture.startswith("<svg")

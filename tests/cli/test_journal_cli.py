@@ -1,4 +1,4 @@
-"""``quorate journal`` on journals that are whole, and on journals that are really damaged."""
+"""``quoracy journal`` on journals that are whole, and on journals that are really damaged."""
 
 from __future__ import annotations
 
@@ -17,27 +17,27 @@ from tests.cli.journals import (
     flip,
     flip_entry,
     overwrite_entry,
-    quorate,
+    quoracy,
     runner,
     said,
 )
 
-from quorate.bench.load import RUN
-from quorate.cli import app
-from quorate.core.errors import CATALOG
-from quorate.core.kinds import KINDS
-from quorate.core.run import Kinds, fold
-from quorate.hosts import InlineHost
-from quorate.ports import Saved
-from quorate.stores import SqliteJournal
-from quorate.stores.seal import seal
-from quorate.stores.sqlite.entries import place_of
+from quoracy.bench.load import RUN
+from quoracy.cli import app
+from quoracy.core.errors import CATALOG
+from quoracy.core.kinds import KINDS
+from quoracy.core.run import Kinds, fold
+from quoracy.hosts import InlineHost
+from quoracy.ports import Saved
+from quoracy.stores import SqliteJournal
+from quoracy.stores.seal import seal
+from quoracy.stores.sqlite.entries import place_of
 
 # -- show --------------------------------------------------------------------------------------------------------------
 
 
 def test_show_prints_one_line_for_each_entry(whole: Path) -> None:
-    result = quorate("journal", "show", whole, RUN, "--limit", 5)
+    result = quoracy("journal", "show", whole, RUN, "--limit", 5)
     lines = result.stdout.splitlines()
     assert result.returncode == 0
     assert [line.split()[0] for line in lines] == ["1", "2", "3", "4", "5", "..."]
@@ -58,13 +58,13 @@ def test_show_prints_the_entries_that_were_asked_for(whole: Path) -> None:
 
 def test_show_needs_no_name_if_there_is_one_run(whole: Path, exported: Path) -> None:
     assert said("show", exported)["run"] == RUN
-    result = quorate("journal", "show", whole)
+    result = quoracy("journal", "show", whole)
     assert (result.returncode, result.stdout) == (CATALOG["config"].exit, "")
     assert f"say which of: {RUN}, other" in " ".join(result.stderr.split())
 
 
 def test_show_of_a_run_that_is_not_there_says_which_are(whole: Path) -> None:
-    result = quorate("journal", "show", whole, "nobody")
+    result = quoracy("journal", "show", whole, "nobody")
     assert result.returncode == CATALOG["unknown_run"].exit
     assert f"there are: {RUN}, other" in " ".join(result.stderr.split())
     assert said("show", whole, "nobody", ok=False)["error"]["code"] == "unknown_run"
@@ -73,14 +73,14 @@ def test_show_of_a_run_that_is_not_there_says_which_are(whole: Path) -> None:
 @pytest.mark.parametrize("place", ["nowhere", "a file"])
 def test_show_of_something_else_says_what_to_name(tmp_path: Path, place: str) -> None:
     (tmp_path / "a file").write_text("hello")
-    result = quorate("journal", "show", tmp_path / place)
+    result = quoracy("journal", "show", tmp_path / place)
     assert result.returncode == CATALOG["config"].exit
     assert "the directory that holds journal.db" in " ".join(result.stderr.split())
 
 
 def test_show_prints_a_damaged_journal_up_to_the_damage_and_names_it(copy: Path) -> None:
     flip_entry(copy, 25)
-    result = quorate("journal", "show", copy, RUN, "--from", 22)
+    result = quoracy("journal", "show", copy, RUN, "--from", 22)
     lines = result.stdout.splitlines()
     assert result.returncode == CORRUPT
     assert [line.split()[0] for line in lines] == ["22", "23", "24", "damaged:"]
@@ -104,7 +104,7 @@ def test_show_says_what_retention_deleted(copy: Path) -> None:
 
 
 def test_show_reads_entries_of_a_kind_it_does_not_know(whole: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("quorate.cli.journal_show.KINDS", Kinds(()))
+    monkeypatch.setattr("quoracy.cli.journal_show.KINDS", Kinds(()))
     found = said("show", whole, RUN, "--limit", 2)
     assert found["kind"] == "cluster 1"
     assert found["entries"][0]["events"][0]["name"] == "run-created"
@@ -130,7 +130,7 @@ def test_verify_of_a_whole_journal_says_how_much_it_checked(whole: Path, exporte
     assert found["damage"] is None
     assert said("verify", exported)["entries"] == run["last"]
     assert said("verify", next(whole.rglob("*-000000000020.qseg")))["runs"][0]["folded"] is False
-    result = quorate("journal", "verify", whole)
+    result = quoracy("journal", "verify", whole)
     assert result.returncode == 0
     assert result.stdout.splitlines()[-1].startswith(f"ok: {found['entries']} entries, {found['events']} events, ")
 
@@ -164,11 +164,11 @@ def test_verify_names_an_entry_that_was_not_written_so(
     damage = said("verify", copy, ok=False)["damage"]
     assert (damage["code"], damage["run"], damage["entry"]) == (code, RUN, entry)
     assert what in damage["what"]
-    assert quorate("journal", "verify", copy).returncode == CATALOG[code].exit
+    assert quoracy("journal", "verify", copy).returncode == CATALOG[code].exit
 
 
 def test_verify_refuses_rules_it_does_not_have(whole: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("quorate.cli.journal_verify.KINDS", Kinds(()))
+    monkeypatch.setattr("quoracy.cli.journal_verify.KINDS", Kinds(()))
     assert said("verify", whole, ok=False)["damage"]["code"] == "unknown_rules"
 
 
@@ -223,5 +223,5 @@ def test_an_export_holds_all_entries_and_replaces_nothing(whole: Path, exported:
 
 def test_a_damaged_run_is_not_exported(copy: Path, tmp_path: Path) -> None:
     flip_entry(copy, 25)
-    assert quorate("journal", "export", copy, RUN, tmp_path / "file").returncode == CORRUPT
+    assert quoracy("journal", "export", copy, RUN, tmp_path / "file").returncode == CORRUPT
     assert list(tmp_path.glob("file*")) == []

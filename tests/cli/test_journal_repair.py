@@ -1,4 +1,4 @@
-"""``quorate journal repair``: saves what can be saved, says what cannot, and never destroys."""
+"""``quoracy journal repair``: saves what can be saved, says what cannot, and never destroys."""
 
 from __future__ import annotations
 
@@ -19,19 +19,19 @@ from tests.cli.journals import (
     flip,
     flip_entry,
     overwrite_entry,
-    quorate,
+    quoracy,
     runner,
     said,
 )
 
-from quorate.bench.load import RUN, Crew
-from quorate.cli import app
-from quorate.core.errors import CATALOG
-from quorate.hosts import InlineHost
-from quorate.ports import Letter
-from quorate.stores import SqliteJournal, SqliteMailbox
-from quorate.stores.segment import scan
-from quorate.stores.sqlite.wal import Log
+from quoracy.bench.load import RUN, Crew
+from quoracy.cli import app
+from quoracy.core.errors import CATALOG
+from quoracy.hosts import InlineHost
+from quoracy.ports import Letter
+from quoracy.stores import SqliteJournal, SqliteMailbox
+from quoracy.stores.segment import scan
+from quoracy.stores.sqlite.wal import Log
 
 LAST = 45
 PAGE = 4096
@@ -115,7 +115,7 @@ def test_what_cannot_be_had_is_cut_but_only_after_a_yes(
 ) -> None:
     damage(copy)
     before = content(copy)
-    told = quorate("journal", "repair", copy)
+    told = quoracy("journal", "repair", copy)
     assert told.returncode == CORRUPT
     assert f"entries {kept + 1} to {LAST} were acknowledged and are LOST" in told.stdout
     assert "nothing was changed" in told.stdout
@@ -164,7 +164,7 @@ def test_a_destroyed_database_without_an_export_leaves_what_is_in_the_segments(w
 
 def test_damaged_history_behind_a_snapshot_does_not_stop_the_run(whole: Path, copy: Path) -> None:
     flip_entry(copy, 5)
-    assert quorate("journal", "repair", copy).returncode == CORRUPT
+    assert quoracy("journal", "repair", copy).returncode == CORRUPT
     found = said("repair", copy, "--yes")
     (plan,) = [plan for plan in found["plans"] if plan["run"] == RUN]
     assert (plan["lost"], plan["forgotten"], plan["first"], plan["last"]) == (None, [1, 5], 6, LAST)
@@ -302,7 +302,7 @@ def test_a_crash_in_the_middle_of_a_repair_does_not_lead_to_an_empty_journal(cop
 def test_a_torn_export_is_cut_at_its_last_whole_entry(exported: Path, tmp_path: Path, cut: int) -> None:
     file = tmp_path / "torn.qseg"
     file.write_bytes(exported.read_bytes()[:-cut])
-    assert quorate("journal", "verify", file).returncode == CORRUPT
+    assert quoracy("journal", "verify", file).returncode == CORRUPT
     good = len(scan(file.read_bytes()).records)
     said("repair", file)
     assert said("verify", file)["entries"] == good > 0
@@ -335,10 +335,10 @@ def test_a_file_with_a_damaged_header_gets_it_back(exported: Path, tmp_path: Pat
 
 
 def test_a_newer_file_is_refused_not_repaired(exported: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("quorate.stores.segment.FORMAT", 2)
+    monkeypatch.setattr("quoracy.stores.segment.FORMAT", 2)
     said("export", exported, RUN, tmp_path / "newer.qseg")
     monkeypatch.undo()
     for verb in ("show", "verify", "repair"):
-        result = quorate("journal", verb, tmp_path / "newer.qseg")
+        result = quoracy("journal", verb, tmp_path / "newer.qseg")
         assert result.returncode == CATALOG["journal_newer"].exit
-        assert "format 2, this Quorate reads up to 1" in " ".join(result.stderr.split())
+        assert "format 2, this Quoracy reads up to 1" in " ".join(result.stderr.split())

@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from quorate.cli.asking import cut, few, said
-from quorate.cli.explain import waits_table
-from quorate.cli.run import check_reason, parse_settings
-from quorate.cli.status import runs_table
-from quorate.cli.top import Looked, page
-from quorate.core.errors import ConfigError
+from quoracy.cli.asking import cut, few, said
+from quoracy.cli.explain import waits_table
+from quoracy.cli.run import check_reason, parse_settings
+from quoracy.cli.status import runs_table
+from quoracy.cli.top import Looked, page
+from quoracy.core.errors import ConfigError
 
 
 def worker(i: int, state: str = "Training", **more: Any) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""``quorate participate`` as people and scripts use it, against a real coordinator."""
+"""``quoracy participate`` as people and scripts use it, against a real coordinator."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from typing import Any
 import pytest
 from tests.sdk.live import PATIENCE_S, wait_for
 
-from quorate.coordinator import Coordinator
-from quorate.core.errors import CATALOG, ConfigError
-from quorate.learn import mlp
-from quorate.learn.digits import load
-from quorate.learn.trainers import digits, initial, parse_part, samples_of
-from quorate.sdk.arrays import load as load_weights
+from quoracy.coordinator import Coordinator
+from quoracy.core.errors import CATALOG, ConfigError
+from quoracy.learn import mlp
+from quoracy.learn.digits import load
+from quoracy.learn.trainers import digits, initial, parse_part, samples_of
+from quoracy.sdk.arrays import load as load_weights
 
-MAIN = "from quorate.cli import main; main()"
+MAIN = "from quoracy.cli import main; main()"
 TRAINER = """
 import numpy as np
 

@@ -1,4 +1,4 @@
-"""``quorate sim ranks --exhaustive``: the explorer from the command line. How it explores is tested with it."""
+"""``quoracy sim ranks --exhaustive``: the explorer from the command line. How it explores is tested with it."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ import json
 import pytest
 from typer.testing import CliRunner
 
-from quorate.cli import app
-from quorate.cli import sim as command
-from quorate.core.errors import ConfigError
-from quorate.sim.explore import Explored, explore
+from quoracy.cli import app
+from quoracy.cli import sim as command
+from quoracy.core.errors import ConfigError
+from quoracy.sim.explore import Explored, explore
 
 runner = CliRunner()
 

@@ -7,13 +7,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.e2e.command import quorate, told
+from tests.e2e.command import quoracy, told
 
-from quorate.cli.run import wished
-from quorate.cli.state_file import Wrong, find_lines, read_state
-from quorate.coordinator import Coordinator
-from quorate.core.errors import CATALOG, ConfigError, ConfigErrors
-from quorate.core.kinds import KINDS
+from quoracy.cli.run import wished
+from quoracy.cli.state_file import Wrong, find_lines, read_state
+from quoracy.coordinator import Coordinator
+from quoracy.core.errors import CATALOG, ConfigError, ConfigErrors
+from quoracy.core.kinds import KINDS
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "state.toml"
 
@@ -110,29 +110,29 @@ def test_the_command_line_has_the_last_word(tmp_path: Path) -> None:
 
 def test_validate_says_everything_with_file_and_line_and_exits_as_the_catalog_says(tmp_path: Path) -> None:
     path = written(tmp_path, "min_clients = 0\nstrikes_max = -1\n")
-    failed = quorate("run", "validate", str(path))
+    failed = quoracy("run", "validate", str(path))
     assert failed.returncode == CATALOG["config"].exit
     assert f"{path}:1: min_clients = 0: a whole number from 1 to 1024" in failed.stderr
     assert f"{path}:2: strikes_max = -1:" in failed.stderr
-    as_object = quorate("run", "validate", str(path), "--json")
+    as_object = quoracy("run", "validate", str(path), "--json")
     said = json.loads(as_object.stdout.splitlines()[-1])
     assert (as_object.returncode, said["ok"]) == (failed.returncode, False)
     assert [(one["line"], one["field"], one["value"]) for one in said["errors"]] == [
         (1, "min_clients", 0), (2, "strikes_max", -1),
     ]  # fmt: skip
-    missing = quorate("run", "validate", str(tmp_path / "none.toml"), "--json")
+    missing = quoracy("run", "validate", str(tmp_path / "none.toml"), "--json")
     assert json.loads(missing.stdout.splitlines()[-1])["errors"][0]["field"] == "STATE.TOML"
-    assert "is fine" in quorate("run", "validate", str(EXAMPLE)).stdout
+    assert "is fine" in quoracy("run", "validate", str(EXAMPLE)).stdout
 
 
 def test_create_takes_the_file(tmp_path: Path) -> None:
     with Coordinator(folder=tmp_path / "data") as coordinator:
-        made = quorate("run", "create", str(EXAMPLE), url=coordinator.url)
+        made = quoracy("run", "create", str(EXAMPLE), url=coordinator.url)
         assert made.returncode == 0, made.stderr
-        assert "run digits is there; members join with quorate join" in made.stdout
+        assert "run digits is there; members join with quoracy join" in made.stdout
         assert coordinator.ask("settings", "digits")["config"]["min_clients"] == 3
         wrong = written(tmp_path, "min_clients = 0\n")
-        failed = quorate("run", "create", str(wrong), "--json", url=coordinator.url)
+        failed = quoracy("run", "create", str(wrong), "--json", url=coordinator.url)
         assert not told(failed)["ok"]
         assert "state.toml:1: min_clients" in failed.stdout
         assert "witnessed" in {kind.name for kind in KINDS}

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from quorate.cli.top import page
-from quorate.cli.top_witnessed import CURVE_LINES, GONE
+from quoracy.cli.top import page
+from quoracy.cli.top_witnessed import CURVE_LINES, GONE
 
 
 def member(i: int, state: str = "InStep", **more: Any) -> dict[str, Any]:

@@ -7,16 +7,16 @@ from typing import Any
 
 import pytest
 
-from quorate.config import load_config
-from quorate.config.etcd_url import EtcdAddress, parse_etcd
-from quorate.core.errors import ConfigError, ConfigErrors
+from quoracy.config import load_config
+from quoracy.config.etcd_url import EtcdAddress, parse_etcd
+from quoracy.core.errors import ConfigError, ConfigErrors
 
 
 @pytest.mark.parametrize(
     ("url", "address"),
     [
-        ("etcd://127.0.0.1:2379/quorate", EtcdAddress(("127.0.0.1:2379",), "/quorate", False)),
-        ("etcd://localhost", EtcdAddress(("localhost:2379",), "/quorate", False)),
+        ("etcd://127.0.0.1:2379/quoracy", EtcdAddress(("127.0.0.1:2379",), "/quoracy", False)),
+        ("etcd://localhost", EtcdAddress(("localhost:2379",), "/quoracy", False)),
         ("etcds://a:1,b:2, c/some/where/", EtcdAddress(("a:1", "b:2", "c:2379"), "/some/where", True)),
         ("etcd://[::1]:2379,[::1]/x", EtcdAddress(("[::1]:2379", "[::1]:2379"), "/x", False)),
     ],
@@ -29,7 +29,7 @@ def test_what_is_understood(url: str, address: EtcdAddress) -> None:
 @pytest.mark.parametrize(
     "url",
     [
-        "", "etcd", "127.0.0.1:2379", "http://127.0.0.1:2379", "etcd://", "etcd:///quorate", "etcd://a:b", "etcd://a:0",
+        "", "etcd", "127.0.0.1:2379", "http://127.0.0.1:2379", "etcd://", "etcd:///quoracy", "etcd://a:b", "etcd://a:0",
         "etcd://a:70000", "etcd://a,,b", "etcd://a/p?q", "etcd://a/p q", "etcd://a/ä", f"etcd://a/{'x' * 300}",
         "etcd://::1:2379", "etcd://user@a:2379", "etcd://[a",
     ],
@@ -55,7 +55,7 @@ def test_settings_that_do_not_fit_are_named() -> None:
 
 
 def test_a_file_may_name_it(tmp_path: Path) -> None:
-    file = tmp_path / "quorate.toml"
+    file = tmp_path / "quoracy.toml"
     file.write_text('[store]\nkind = "etcd"\netcd = "etcds://a:1,b:2/x"\netcd_ca = "ca.crt"\n')
     store = load_config(file, {}, {}).store
     assert (store.kind, store.etcd, store.etcd_ca) == ("etcd", "etcds://a:1,b:2/x", "ca.crt")

@@ -14,19 +14,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from quorate.config import ServerConfig, load_config, read_settings
-from quorate.config.load import known_fields, tables
-from quorate.core.errors import CATALOG, ConfigError, ConfigErrors
-from quorate.core.kinds import KINDS
-from quorate.core.limits import Limits
-from quorate.docs.fields import attribute_docs
-from quorate.docs.settings import settings_page, toml
+from quoracy.config import ServerConfig, load_config, read_settings
+from quoracy.config.load import known_fields, tables
+from quoracy.core.errors import CATALOG, ConfigError, ConfigErrors
+from quoracy.core.kinds import KINDS
+from quoracy.core.limits import Limits
+from quoracy.docs.fields import attribute_docs
+from quoracy.docs.settings import settings_page, toml
 
 ROOT = Path(__file__).parents[2]
 
 
 def written(folder: Path, text: str) -> Path:
-    path = folder / "quorate.toml"
+    path = folder / "quoracy.toml"
     path.write_text(text, encoding="utf-8")
     return path
 
@@ -49,7 +49,7 @@ def test_nothing_needs_to_be_set() -> None:
     config = load_config(None, {}, {})
     assert config == ServerConfig()
     assert (config.listen.host, config.listen.port) == ("127.0.0.1", 7700)
-    assert (config.store.kind, config.store.folder) == ("sqlite", "quorate-data")
+    assert (config.store.kind, config.store.folder) == ("sqlite", "quoracy-data")
     assert not config.tls_on()
     assert not config.tokens_required()
 
@@ -90,13 +90,13 @@ def test_a_new_run_gets_the_defaults_and_what_its_creator_wants() -> None:
 
 def test_later_sources_win(tmp_path: Path) -> None:
     path = written(tmp_path, '[store]\nfolder = "file"\n[log]\nlevel = "error"\n[listen]\nport = 1\n')
-    environ = {"QUORATE_DATA": "environment", "QUORATE_LOG": "warn"}
+    environ = {"QUORACY_DATA": "environment", "QUORACY_LOG": "warn"}
     settings = read_settings(path, {"store.folder": Path("line"), "listen": {"host": "::1"}}, environ)
     assert settings.config.store.folder == "line"
     assert settings.config.log.level == "warn"
     assert (settings.config.listen.host, settings.config.listen.port) == ("::1", 1)
     assert settings.sources == {
-        "store.folder": "the command line", "log.level": "QUORATE_LOG", "listen.port": str(path),
+        "store.folder": "the command line", "log.level": "QUORACY_LOG", "listen.port": str(path),
         "listen.host": "the command line",
     }  # fmt: skip
 
@@ -112,14 +112,14 @@ def test_what_the_command_line_does_not_give_is_not_given(tmp_path: Path) -> Non
         ({"RUST_LOG": "debug"}, "debug"),
         ({"RUST_LOG": "WARN"}, "warn"),
         ({"RUST_LOG": "trace"}, "debug"),
-        ({"RUST_LOG": "hyper=debug,quorate=error"}, "error"),
+        ({"RUST_LOG": "hyper=debug,quoracy=error"}, "error"),
         ({"RUST_LOG": "warn,hyper=debug"}, "warn"),
         ({"RUST_LOG": "hyper=debug"}, "info"),
         ({"RUST_LOG": "nonsense of another program"}, "info"),
         ({"RUST_LOG": ""}, "info"),
-        ({"RUST_LOG": "debug", "QUORATE_LOG": "error"}, "error"),
-        ({"QUORATE_LOG": "Warning"}, "warn"),
-        ({"QUORATE_LOG": " "}, "info"),
+        ({"RUST_LOG": "debug", "QUORACY_LOG": "error"}, "error"),
+        ({"QUORACY_LOG": "Warning"}, "warn"),
+        ({"QUORACY_LOG": " "}, "info"),
     ],
 )
 def test_the_level_of_the_log_comes_from_the_environment(environ: dict[str, str], level: str) -> None:
@@ -146,8 +146,8 @@ def test_a_heartbeat_interval_out_of_range_is_named_with_its_variable() -> None:
 
 
 def test_a_level_that_does_not_exist_is_named() -> None:
-    found = problems(environ={"QUORATE_LOG": "loud"})
-    assert found == {"log.level": "'loud': one of: debug, info, warn, error (QUORATE_LOG)"}
+    found = problems(environ={"QUORACY_LOG": "loud"})
+    assert found == {"log.level": "'loud': one of: debug, info, warn, error (QUORACY_LOG)"}
 
 
 # -- everything that is wrong, at once -----------------------------------------------------------------------------
@@ -199,7 +199,7 @@ def test_all_that_is_wrong_is_named_at_once(tmp_path: Path) -> None:
     assert found["listen.prot"] == f"7: there is no such setting; did you mean listen.port? ({path})"
     assert found["store.kind"] == f"'postgres': one of: sqlite, memory, etcd ({path})"
     assert found["access.insecure"] == f"'yes': true or false ({path})"
-    assert found["colour"].endswith(f"quorate config example shows all ({path})")
+    assert found["colour"].endswith(f"quoracy config example shows all ({path})")
 
 
 def test_the_message_has_one_line_for_each(tmp_path: Path) -> None:
@@ -308,8 +308,8 @@ def uncommented(page: str) -> str:
 
 
 def test_the_page_of_settings_is_fresh() -> None:
-    page = (ROOT / "docs/reference/quorate.toml").read_text(encoding="utf-8")
-    assert page == settings_page(), "run: python -m quorate.docs"
+    page = (ROOT / "docs/reference/quoracy.toml").read_text(encoding="utf-8")
+    assert page == settings_page(), "run: python -m quoracy.docs"
 
 
 def test_the_example_is_a_file_that_changes_nothing(tmp_path: Path) -> None:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from quorate.config import load_config
-from quorate.config.objects_url import ObjectsAddress, parse_objects
-from quorate.core.errors import ConfigError, ConfigErrors
+from quoracy.config import load_config
+from quoracy.config.objects_url import ObjectsAddress, parse_objects
+from quoracy.core.errors import ConfigError, ConfigErrors
 
 
 @pytest.mark.parametrize(

@@ -9,10 +9,10 @@ from tempfile import TemporaryDirectory
 
 import pytest
 
-from quorate.ports import Journal
-from quorate.stores import MemoryJournal, Shelf, SqliteJournal
-from quorate.stores.etcd import EtcdJournal
-from quorate.testing import JOURNAL_CHECKS, check_journal
+from quoracy.ports import Journal
+from quoracy.stores import MemoryJournal, Shelf, SqliteJournal
+from quoracy.stores.etcd import EtcdJournal
+from quoracy.testing import JOURNAL_CHECKS, check_journal
 
 
 def _memory(_: Path) -> Callable[[], Journal]:

@@ -6,9 +6,9 @@ from __future__ import annotations
 import pytest
 from tests.stores.tcpserver import tcpstore_server
 
-from quorate.stores.keyvalue import KeyValueJournal, KeyValueMailbox, KeyValuePulse, MemoryKeyValue, Rack
-from quorate.stores.tcpstore import open_journal, open_mailbox, open_pulse
-from quorate.testing import JOURNAL_CHECKS, MAILBOX_CHECKS, PULSE_CHECKS
+from quoracy.stores.keyvalue import KeyValueJournal, KeyValueMailbox, KeyValuePulse, MemoryKeyValue, Rack
+from quoracy.stores.tcpstore import open_journal, open_mailbox, open_pulse
+from quoracy.testing import JOURNAL_CHECKS, MAILBOX_CHECKS, PULSE_CHECKS
 
 
 @pytest.fixture(scope="session")

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from quorate.stores import MemoryMailbox, Shelf, SqliteMailbox
-from quorate.stores.etcd import EtcdMailbox
-from quorate.testing import MAILBOX_CHECKS
+from quoracy.stores import MemoryMailbox, Shelf, SqliteMailbox
+from quoracy.stores.etcd import EtcdMailbox
+from quoracy.testing import MAILBOX_CHECKS
 
 
 def _memory(_):

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from quorate.ports import Journal, Mailbox, Pulse
-from quorate.testing import JOURNAL_CHECKS, MAILBOX_CHECKS, PROMISES, PULSE_CHECKS
+from quoracy.ports import Journal, Mailbox, Pulse
+from quoracy.testing import JOURNAL_CHECKS, MAILBOX_CHECKS, PROMISES, PULSE_CHECKS
 
 PORTS = {"Journal": Journal, "Pulse": Pulse, "Mailbox": Mailbox}
 SUITES = {"Journal": JOURNAL_CHECKS, "Pulse": PULSE_CHECKS, "Mailbox": MAILBOX_CHECKS}

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from quorate.stores import MemoryPulse, Shelf, SqlitePulse
-from quorate.stores.etcd import EtcdPulse
-from quorate.testing import PULSE_CHECKS
+from quoracy.stores import MemoryPulse, Shelf, SqlitePulse
+from quoracy.stores.etcd import EtcdPulse
+from quoracy.testing import PULSE_CHECKS
 
 
 def _memory(_):

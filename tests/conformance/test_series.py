@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from quorate.ports import Series
-from quorate.stores import Drawer, MemorySeries, SqliteSeries
-from quorate.stores.sqlite import series as sqlite_series
-from quorate.testing import SERIES_CHECKS, SUITE_IN_ALL, SUITE_PER_RUN, SUITE_TIERS
+from quoracy.ports import Series
+from quoracy.stores import Drawer, MemorySeries, SqliteSeries
+from quoracy.stores.sqlite import series as sqlite_series
+from quoracy.testing import SERIES_CHECKS, SUITE_IN_ALL, SUITE_PER_RUN, SUITE_TIERS
 
 SMALL: dict[str, Any] = {"tiers": SUITE_TIERS, "max_series_per_run": SUITE_PER_RUN, "max_series": SUITE_IN_ALL}
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from quorate.ports import Bucket, Tier
-from quorate.stores import Drawer, MemorySeries
-from quorate.testing import SERIES_CHECKS, SUITE_IN_ALL, SUITE_PER_RUN, SUITE_TIERS
+from quoracy.ports import Bucket, Tier
+from quoracy.stores import Drawer, MemorySeries
+from quoracy.testing import SERIES_CHECKS, SUITE_IN_ALL, SUITE_PER_RUN, SUITE_TIERS
 
 SMALL = {"tiers": SUITE_TIERS, "max_series_per_run": SUITE_PER_RUN, "max_series": SUITE_IN_ALL}
 

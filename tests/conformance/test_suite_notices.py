@@ -6,10 +6,10 @@ import time
 
 import pytest
 
-from quorate.core.errors import JournalGap
-from quorate.ports import MAX_LETTER_BYTES, MAX_NOTE_BYTES, Appended, Beat, Conflict, Letter, Saved
-from quorate.stores import MemoryJournal, MemoryMailbox, MemoryPulse, Shelf
-from quorate.testing import JOURNAL_CHECKS, MAILBOX_CHECKS, PULSE_CHECKS
+from quoracy.core.errors import JournalGap
+from quoracy.ports import MAX_LETTER_BYTES, MAX_NOTE_BYTES, Appended, Beat, Conflict, Letter, Saved
+from quoracy.stores import MemoryJournal, MemoryMailbox, MemoryPulse, Shelf
+from quoracy.testing import JOURNAL_CHECKS, MAILBOX_CHECKS, PULSE_CHECKS
 
 
 class TellsLosersTheyWon(MemoryJournal):

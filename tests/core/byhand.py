@@ -14,16 +14,16 @@ import msgspec
 from tests.core import tally
 from tests.core.scribe import RUN, created
 
-from quorate.core.codec import digest, encode
-from quorate.core.host import Host, Phase
-from quorate.core.journal import Entry, RunCreated, decode_entry
-from quorate.core.limits import Limits
-from quorate.core.machine import Event, Signal
-from quorate.core.members import Answer, Cause
-from quorate.core.messages import Answered, Call, Hello, Sign, ToMember
-from quorate.core.run import Kinds
-from quorate.core.shell import Action, Append, Create, Load, Loaded, Received, Report, Send, Take, Tick, Written
-from quorate.core.snapshot import Snapshot
+from quoracy.core.codec import digest, encode
+from quoracy.core.host import Host, Phase
+from quoracy.core.journal import Entry, RunCreated, decode_entry
+from quoracy.core.limits import Limits
+from quoracy.core.machine import Event, Signal
+from quoracy.core.members import Answer, Cause
+from quoracy.core.messages import Answered, Call, Hello, Sign, ToMember
+from quoracy.core.run import Kinds
+from quoracy.core.shell import Action, Append, Create, Load, Loaded, Received, Report, Send, Take, Tick, Written
+from quoracy.core.snapshot import Snapshot
 
 T = TypeVar("T")
 OPERATOR = "@operator"

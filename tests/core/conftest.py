@@ -1,6 +1,6 @@
 """``pytest tests/core --rewrite-vectors`` writes the recorded vectors and fixtures anew.
 
-What a released Quorate wrote must be read for ever: rewriting is for what no release has written yet.
+What a released Quoracy wrote must be read for ever: rewriting is for what no release has written yet.
 """
 
 import pytest

@@ -7,7 +7,7 @@ from typing import Any
 from hypothesis import strategies as st
 from tests.core.scribe import HOST, Pair, Scribe, created
 
-from quorate.core.cluster.events import (
+from quoracy.core.cluster.events import (
     BarrierAborted,
     BarrierReleased,
     RunRolledBack,
@@ -22,10 +22,10 @@ from quorate.core.cluster.events import (
     WorkerRegistered,
     WorkerTraining,
 )
-from quorate.core.errors import Refusal
-from quorate.core.journal import CommandRefused, HostTook
-from quorate.core.kinds import KINDS
-from quorate.core.members import Cause
+from quoracy.core.errors import Refusal
+from quoracy.core.journal import CommandRefused, HostTook
+from quoracy.core.kinds import KINDS
+from quoracy.core.members import Cause
 
 CONFIG: dict[str, Any] = {"max_workers": 4, "barrier_memory": 2, "max_barriers": 2, "barrier_min": 1}
 MOVES = (WorkerReady, WorkerLoading, WorkerTraining, WorkerCheckpointing, WorkerIdle, WorkerLeft)

@@ -12,8 +12,8 @@ from tests.core.federated.scenes import SCENES as FEDERATED_SCENES
 from tests.core.scribe import created
 from tests.core.witnessed.scenes import SCENES as WITNESSED_SCENES
 
-from quorate.core.cluster import KIND as CLUSTER
-from quorate.core.cluster.events import (
+from quoracy.core.cluster import KIND as CLUSTER
+from quoracy.core.cluster.events import (
     RunStopped,
     WorkerCheckpointing,
     WorkerLeft,
@@ -21,14 +21,14 @@ from quorate.core.cluster.events import (
     WorkerReady,
     WorkerTraining,
 )
-from quorate.core.federated import KIND as FEDERATED
-from quorate.core.machine import Kind
-from quorate.core.members import Cause
-from quorate.core.ranks import KIND as RANKS
-from quorate.core.ranks.events import RankArrived, RankBeat, RankJoined, RankLeft
-from quorate.core.ranks.events import RunStopped as RanksStopped
-from quorate.core.run import Kinds
-from quorate.core.witnessed import KIND as WITNESSED
+from quoracy.core.federated import KIND as FEDERATED
+from quoracy.core.machine import Kind
+from quoracy.core.members import Cause
+from quoracy.core.ranks import KIND as RANKS
+from quoracy.core.ranks.events import RankArrived, RankBeat, RankJoined, RankLeft
+from quoracy.core.ranks.events import RunStopped as RanksStopped
+from quoracy.core.run import Kinds
+from quoracy.core.witnessed import KIND as WITNESSED
 
 Key = tuple[str, str]
 

@@ -8,14 +8,14 @@ from typing import Any
 import msgspec
 from msgspec import Raw
 
-from quorate.core.batch import Batch
-from quorate.core.codec import digest, encode
-from quorate.core.dice import SEED_BYTES, Cup
-from quorate.core.errors import Refusal
-from quorate.core.journal import NONCE_BYTES, Entry, HostTook, RunCreated, Seeding, chain_seed, decode_entry
-from quorate.core.machine import Event
-from quorate.core.members import Accepted, Cause, Repeat
-from quorate.core.run import Decided, Kinds, Run
+from quoracy.core.batch import Batch
+from quoracy.core.codec import digest, encode
+from quoracy.core.dice import SEED_BYTES, Cup
+from quoracy.core.errors import Refusal
+from quoracy.core.journal import NONCE_BYTES, Entry, HostTook, RunCreated, Seeding, chain_seed, decode_entry
+from quoracy.core.machine import Event
+from quoracy.core.members import Accepted, Cause, Repeat
+from quoracy.core.run import Decided, Kinds, Run
 
 RUN = "demo"
 HOST = "alpha"

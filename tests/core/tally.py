@@ -19,9 +19,9 @@ from typing import Annotated, Any, ClassVar
 import msgspec
 from msgspec import Meta
 
-from quorate.core.dice import Cup
-from quorate.core.errors import ConfigError, Refusal
-from quorate.core.machine import (
+from quoracy.core.dice import Cup
+from quoracy.core.errors import ConfigError, Refusal
+from quoracy.core.machine import (
     Applied,
     By,
     Choose,
@@ -40,8 +40,8 @@ from quorate.core.machine import (
     View,
     Wait,
 )
-from quorate.core.members import Counter, MemberId, superseded
-from quorate.core.run import Kinds
+from quoracy.core.members import Counter, MemberId, superseded
+from quoracy.core.run import Kinds
 
 # -- events and signals --------------------------------------------------------------------------------------------
 

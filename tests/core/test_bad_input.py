@@ -18,13 +18,13 @@ from tests.core.byhand import Hand
 from tests.core.scenes import EVERY, KINDS, MEMBERS, SCENES, scene_id
 from tests.core.scribe import RUN, bare_entry
 
-from quorate.core.codec import MAX_WHY, encode
-from quorate.core.dice import Cup
-from quorate.core.errors import CATALOG, JournalCorrupt, Refusal
-from quorate.core.host import Phase
-from quorate.core.journal import CommandRefused, DutyDone, HostTook, RunCreated
-from quorate.core.members import Accepted, Cause
-from quorate.core.messages import (
+from quoracy.core.codec import MAX_WHY, encode
+from quoracy.core.dice import Cup
+from quoracy.core.errors import CATALOG, JournalCorrupt, Refusal
+from quoracy.core.host import Phase
+from quoracy.core.journal import CommandRefused, DutyDone, HostTook, RunCreated
+from quoracy.core.members import Accepted, Cause
+from quoracy.core.messages import (
     MAX_MESSAGE_BYTES,
     Answered,
     Call,
@@ -35,9 +35,9 @@ from quorate.core.messages import (
     decode_to_host,
     decode_to_member,
 )
-from quorate.core.run import Decided, Run, fold
-from quorate.core.shell import Append, Received
-from quorate.core.snapshot import unpack
+from quoracy.core.run import Decided, Run, fold
+from quoracy.core.shell import Append, Received
+from quoracy.core.snapshot import unpack
 
 STRANGERS = ["nobody", "@operator", "", "w w"]
 WORDS = {kind: [w, v, *STRANGERS] for kind, (v, w) in MEMBERS.items()}

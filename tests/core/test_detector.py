@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from quorate.core.detector import Detector
+from quoracy.core.detector import Detector
 
 TIMEOUT = 100
 NAMES = ("a", "b", "c")

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from quorate.core.dice import SEED_BYTES, Cup, Dice
+from quoracy.core.dice import SEED_BYTES, Cup, Dice
 
 VECTORS = Path(__file__).parent / "vectors" / "dice.json"
 NAMES = [

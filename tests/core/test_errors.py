@@ -9,13 +9,13 @@ from pathlib import Path
 
 import pytest
 
-import quorate
-from quorate.core import errors
-from quorate.core.codec import MAX_WHY, malformed
-from quorate.core.errors import CATALOG, ConfigError, EntriesGone, JournalCorrupt, JournalGap, QuorateError, Refusal
-from quorate.doors.http.problems import OWN
+import quoracy
+from quoracy.core import errors
+from quoracy.core.codec import MAX_WHY, malformed
+from quoracy.core.errors import CATALOG, ConfigError, EntriesGone, JournalCorrupt, JournalGap, QuoracyError, Refusal
+from quoracy.doors.http.problems import OWN
 
-SOURCE = Path(quorate.__path__[0])
+SOURCE = Path(quoracy.__path__[0])
 GRPC = {
     "CANCELLED", "UNKNOWN", "INVALID_ARGUMENT", "DEADLINE_EXCEEDED", "NOT_FOUND", "ALREADY_EXISTS",
     "PERMISSION_DENIED", "UNAUTHENTICATED", "RESOURCE_EXHAUSTED", "FAILED_PRECONDITION", "ABORTED", "OUT_OF_RANGE",
@@ -36,11 +36,11 @@ def codes_said() -> set[tuple[str, str]]:
     return found
 
 
-def classes() -> dict[str, type[QuorateError]]:
+def classes() -> dict[str, type[QuoracyError]]:
     return {
         name: sort
         for name, sort in vars(errors).items()
-        if inspect.isclass(sort) and issubclass(sort, QuorateError) and sort.__module__ == errors.__name__
+        if inspect.isclass(sort) and issubclass(sort, QuoracyError) and sort.__module__ == errors.__name__
     }
 
 
@@ -105,7 +105,7 @@ def test_all_that_can_go_wrong_is_of_one_family() -> None:
     for path in (SOURCE / "core").rglob("*.py"):
         for node in ast.walk(ast.parse(path.read_text())):
             if isinstance(node, ast.ClassDef) and any("Error" in ast.unparse(base) for base in node.bases):
-                assert {ast.unparse(base) for base in node.bases} <= {*classes(), "QuorateError", "Exception"}
+                assert {ast.unparse(base) for base in node.bases} <= {*classes(), "QuoracyError", "Exception"}
 
 
 def test_a_refusal_reads_as_code_reason_and_way_out() -> None:

@@ -11,8 +11,8 @@ PROGRAM = """
 import sys, threading
 import msgspec
 sys.setswitchinterval(1e-6)
-from quorate.core.witnessed.events import BeatSeen, MemberJoined, Taken
-from quorate.core.witnessed.views import *
+from quoracy.core.witnessed.events import BeatSeen, MemberJoined, Taken
+from quoracy.core.witnessed.views import *
 one = Result(0, 1, "m", b"d", 1, b"b")
 said = [
     MemberJoined("m", 0, bytes(16), b""), BeatSeen(1, "RoundTrain", 0, 0), Taken("RoundTrain", 0, 0),

@@ -15,14 +15,14 @@ from tests.core import byhand, tally
 from tests.core.byhand import Hand, Journal, sent
 from tests.core.scribe import RUN
 
-from quorate.core.errors import Refusal
-from quorate.core.host import Phase
-from quorate.core.journal import CommandRefused
-from quorate.core.limits import Limits
-from quorate.core.members import Accepted, Cause
-from quorate.core.messages import Answered
-from quorate.core.run import fold
-from quorate.core.shell import (
+from quoracy.core.errors import Refusal
+from quoracy.core.host import Phase
+from quoracy.core.journal import CommandRefused
+from quoracy.core.limits import Limits
+from quoracy.core.members import Accepted, Cause
+from quoracy.core.messages import Answered
+from quoracy.core.run import fold
+from quoracy.core.shell import (
     Action,
     Append,
     Delayed,

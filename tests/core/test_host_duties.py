@@ -10,16 +10,16 @@ from tests.core import byhand, tally
 from tests.core.byhand import Hand, answers, count, join, serving, sheet, takeover, tallying, written
 from tests.core.scribe import RUN, created
 
-from quorate.core.batch import MAX_EVENTS
-from quorate.core.codec import encode
-from quorate.core.errors import Bug, Refusal
-from quorate.core.journal import ENVELOPE_BYTES, MAX_ENTRY_BYTES, CommandRefused, DutyDone
-from quorate.core.limits import Limits
-from quorate.core.machine import Duty, Event
-from quorate.core.members import Accepted, Cause
-from quorate.core.messages import Told
-from quorate.core.run import Kinds, fold
-from quorate.core.shell import Append, DutyFinished, Perform, Save, Take, Taken
+from quoracy.core.batch import MAX_EVENTS
+from quoracy.core.codec import encode
+from quoracy.core.errors import Bug, Refusal
+from quoracy.core.journal import ENVELOPE_BYTES, MAX_ENTRY_BYTES, CommandRefused, DutyDone
+from quoracy.core.limits import Limits
+from quoracy.core.machine import Duty, Event
+from quoracy.core.members import Accepted, Cause
+from quoracy.core.messages import Told
+from quoracy.core.run import Kinds, fold
+from quoracy.core.shell import Append, DutyFinished, Perform, Save, Take, Taken
 
 ANNOUNCE = Duty("announce", {"total": 3}, 3, 0)
 

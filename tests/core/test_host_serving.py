@@ -11,15 +11,15 @@ from tests.core.byhand import Hand, answers, count, entry_of, join, serving, she
 from tests.core.cluster.yard import standing
 from tests.core.scribe import RUN, bare_entry, created
 
-from quorate.core.codec import digest
-from quorate.core.errors import Bug, ConfigError
-from quorate.core.host import Host, Phase, pulse_key
-from quorate.core.journal import STATE_DIGEST_EVERY, HostTook, RunCreated, chain_seed
-from quorate.core.limits import Limits
-from quorate.core.members import Accepted
-from quorate.core.messages import Declined, Hello, Moved, Told, Welcome
-from quorate.core.run import Kinds, Run, UnknownRules, fold
-from quorate.core.shell import (
+from quoracy.core.codec import digest
+from quoracy.core.errors import Bug, ConfigError
+from quoracy.core.host import Host, Phase, pulse_key
+from quoracy.core.journal import STATE_DIGEST_EVERY, HostTook, RunCreated, chain_seed
+from quoracy.core.limits import Limits
+from quoracy.core.members import Accepted
+from quoracy.core.messages import Declined, Hello, Moved, Told, Welcome
+from quoracy.core.run import Kinds, Run, UnknownRules, fold
+from quoracy.core.shell import (
     Append,
     Asked,
     Beat,
@@ -37,7 +37,7 @@ from quorate.core.shell import (
     Tick,
     Written,
 )
-from quorate.core.snapshot import Snapshot
+from quoracy.core.snapshot import Snapshot
 
 LIMITS = Limits(beat_us=500_000, takeover_us=3_000_000, stagger_us=0)
 SECOND = 1_000_000

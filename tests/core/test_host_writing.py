@@ -9,14 +9,14 @@ from tests.core import byhand, tally
 from tests.core.byhand import Hand, answers, call, count, entry_of, join, sheet, takeover, tallying, written
 from tests.core.scribe import RUN
 
-from quorate.core.errors import CATALOG, Refusal
-from quorate.core.host import Phase
-from quorate.core.journal import CommandRefused, HostTook
-from quorate.core.limits import Limits
-from quorate.core.members import Accepted, Cause
-from quorate.core.messages import Answered, Moved, Told, Welcome
-from quorate.core.run import fold
-from quorate.core.shell import (
+from quoracy.core.errors import CATALOG, Refusal
+from quoracy.core.host import Phase
+from quoracy.core.journal import CommandRefused, HostTook
+from quoracy.core.limits import Limits
+from quoracy.core.members import Accepted, Cause
+from quoracy.core.messages import Answered, Moved, Told, Welcome
+from quoracy.core.run import fold
+from quoracy.core.shell import (
     Append,
     Asked,
     Broken,

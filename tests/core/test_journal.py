@@ -13,9 +13,9 @@ from tests.core import tally
 from tests.core.histories import busy_history
 from tests.core.scribe import RUN, Scribe, bare_entry, created, doctored, raw_events
 
-from quorate.core.codec import NO_DIGEST, digest, encode
-from quorate.core.errors import ConfigError, FoldDiverged, JournalCorrupt, JournalNewer
-from quorate.core.journal import (
+from quoracy.core.codec import NO_DIGEST, digest, encode
+from quoracy.core.errors import ConfigError, FoldDiverged, JournalCorrupt, JournalNewer
+from quoracy.core.journal import (
     FORMAT,
     HostTook,
     RunCreated,
@@ -24,8 +24,8 @@ from quorate.core.journal import (
     decode_entry,
     encode_event,
 )
-from quorate.core.kinds import KINDS
-from quorate.core.run import Run, UnknownRules, fold
+from quoracy.core.kinds import KINDS
+from quoracy.core.run import Run, UnknownRules, fold
 
 FIXTURE = Path(__file__).parent / "fixtures" / "journal-format-1.json"
 HISTORY = busy_history()
@@ -190,7 +190,7 @@ def test_a_run_is_created_once() -> None:
 def test_rules_that_are_not_known_here_are_refused_and_the_known_ones_named() -> None:
     for made in (RunCreated(RUN, "cluster", 2, {}), RunCreated(RUN, "parliament", 1, {})):
         payload = doctored(HISTORY.payloads[0], events=raw_events((None, made)))
-        with pytest.raises(UnknownRules, match=r"known: cluster 1\b.*use a newer Quorate"):
+        with pytest.raises(UnknownRules, match=r"known: cluster 1\b.*use a newer Quoracy"):
             fold(KINDS, RUN, [payload])
 
 

@@ -9,10 +9,10 @@ import msgspec
 import pytest
 from tests.core import tally
 
-from quorate.core.dice import Cup
-from quorate.core.errors import CATALOG, Bug, Refusal
-from quorate.core.kinds import KINDS
-from quorate.core.machine import DONE, Applied, Choose, DutyEnded, Event, Ignore, Refuse, Row, Table, To
+from quoracy.core.dice import Cup
+from quoracy.core.errors import CATALOG, Bug, Refusal
+from quoracy.core.kinds import KINDS
+from quoracy.core.machine import DONE, Applied, Choose, DutyEnded, Event, Ignore, Refuse, Row, Table, To
 
 CUP = Cup("demo", bytes(16))
 SERVED = [KINDS.newest(name) for name in ("cluster", "federated", "witnessed")]

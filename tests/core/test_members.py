@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from quorate.core.errors import Refusal
-from quorate.core.members import MAX_OPERATOR_ANSWERS, Accepted, Answer, Cause, Repeat, Roster, superseded
+from quoracy.core.errors import Refusal
+from quoracy.core.members import MAX_OPERATOR_ANSWERS, Accepted, Answer, Cause, Repeat, Roster, superseded
 
 KEY = b"key"
 

@@ -11,15 +11,15 @@ from hypothesis import strategies as st
 from tests.core import histories, tally
 from tests.core.scribe import HOST, RUN, Scribe, bare_entry, created, doctored
 
-from quorate.core.cluster.events import RunRolledBack, WorkerLost, WorkerReady, WorkerRegistered
-from quorate.core.codec import NO_DIGEST, encode
-from quorate.core.dice import Cup
-from quorate.core.errors import Bug, ConfigError, FoldDiverged, JournalCorrupt, Refusal
-from quorate.core.journal import STATE_DIGEST_EVERY, CommandRefused, DutyDone, HostTook, RunCreated, chain_seed
-from quorate.core.kinds import KINDS
-from quorate.core.machine import Applied, Duty, View
-from quorate.core.members import Accepted, Cause, Repeat
-from quorate.core.run import Decided, Kinds, Run, UnknownRules, fold
+from quoracy.core.cluster.events import RunRolledBack, WorkerLost, WorkerReady, WorkerRegistered
+from quoracy.core.codec import NO_DIGEST, encode
+from quoracy.core.dice import Cup
+from quoracy.core.errors import Bug, ConfigError, FoldDiverged, JournalCorrupt, Refusal
+from quoracy.core.journal import STATE_DIGEST_EVERY, CommandRefused, DutyDone, HostTook, RunCreated, chain_seed
+from quoracy.core.kinds import KINDS
+from quoracy.core.machine import Applied, Duty, View
+from quoracy.core.members import Accepted, Cause, Repeat
+from quoracy.core.run import Decided, Kinds, Run, UnknownRules, fold
 
 A1 = Cause("a", 1, 1)
 NO = Refusal("wrong_state", "no", "wait")

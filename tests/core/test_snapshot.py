@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from quorate.core.codec import digest, encode
-from quorate.core.errors import JournalCorrupt, JournalNewer
-from quorate.core.snapshot import FORMAT, ROWS_PER_PAGE, Root, Section, Snapshot, pack, unpack
+from quoracy.core.codec import digest, encode
+from quoracy.core.errors import JournalCorrupt, JournalNewer
+from quoracy.core.snapshot import FORMAT, ROWS_PER_PAGE, Root, Section, Snapshot, pack, unpack
 
 ROWS = [[i, "x" * (i % 7)] for i in range(3 * ROWS_PER_PAGE + 5)]
 
@@ -122,7 +122,7 @@ def test_a_snapshot_of_another_run_or_entry_is_refused(run: str, n: int) -> None
 
 def test_a_snapshot_of_a_newer_format_names_both_versions() -> None:
     root = encode(Root(FORMAT + 1, "demo", 9, {}))
-    with pytest.raises(JournalNewer, match=f"format {FORMAT + 1}, this Quorate reads up to {FORMAT}"):
+    with pytest.raises(JournalNewer, match=f"format {FORMAT + 1}, this Quoracy reads up to {FORMAT}"):
         unpack("demo", 9, root, {})
 
 

@@ -14,11 +14,11 @@ from hypothesis import strategies as st
 from tests.core import tally
 from tests.core.byhand import Hand, Journal, tallying
 
-from quorate.core.codec import DIGEST_BYTES, digest
-from quorate.core.host import Phase
-from quorate.core.limits import STAGGER_PLACES, Limits
-from quorate.core.shell import Followed, Tick
-from quorate.core.stagger import delay_us, lone_delay_us, order
+from quoracy.core.codec import DIGEST_BYTES, digest
+from quoracy.core.host import Phase
+from quoracy.core.limits import STAGGER_PLACES, Limits
+from quoracy.core.shell import Followed, Tick
+from quoracy.core.stagger import delay_us, lone_delay_us, order
 
 VECTORS = Path(__file__).parent / "vectors" / "stagger.json"
 HEAD = bytes(range(DIGEST_BYTES))

@@ -8,7 +8,7 @@ import msgspec
 import pytest
 from msgspec import Meta
 
-from quorate.core.wanted import wanted, wrong_settings
+from quoracy.core.wanted import wanted, wrong_settings
 
 
 class Round(msgspec.Struct, forbid_unknown_fields=True):

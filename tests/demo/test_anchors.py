@@ -12,11 +12,11 @@ import pytest
 from tests.core.scribe import created
 from typer.testing import CliRunner
 
-from quorate.cli import app, federated
-from quorate.core.kinds import KINDS
-from quorate.core.run import Run
-from quorate.demo import anchors
-from quorate.demo.anchors import (
+from quoracy.cli import app, federated
+from quoracy.core.kinds import KINDS
+from quoracy.core.run import Run
+from quoracy.demo import anchors
+from quoracy.demo.anchors import (
     ALL,
     CLEAN,
     IID,
@@ -34,11 +34,11 @@ from quorate.demo.anchors import (
     judge,
     rounds_to,
 )
-from quorate.demo.beside import Beside
-from quorate.demo.task import TaskStopped, task_config
-from quorate.learn.experiment import Settings
-from quorate.plots import Plot, Series
-from quorate.report import Report
+from quoracy.demo.beside import Beside
+from quoracy.demo.task import TaskStopped, task_config
+from quoracy.learn.experiment import Settings
+from quoracy.plots import Plot, Series
+from quoracy.report import Report
 
 PATIENCE_S = 30.0
 MEDIAN, TRIMMED, KRUM = ROBUST

@@ -8,15 +8,15 @@ from typing import Any
 
 import pytest
 
-from quorate.core.errors import ConfigError
-from quorate.core.ranks.state import Decision
-from quorate.demo import demo_cluster, demo_ranks
-from quorate.demo.cluster import BARRIERS, DIES, LATE
-from quorate.demo.ranks import ITERATIONS, judge
-from quorate.demo.serving import STORES, serving
-from quorate.hosts.decisions import Line
+from quoracy.core.errors import ConfigError
+from quoracy.core.ranks.state import Decision
+from quoracy.demo import demo_cluster, demo_ranks
+from quoracy.demo.cluster import BARRIERS, DIES, LATE
+from quoracy.demo.ranks import ITERATIONS, judge
+from quoracy.demo.serving import STORES, serving
+from quoracy.hosts.decisions import Line
 
-SOAK = bool(os.environ.get("QUORATE_SOAK"))
+SOAK = bool(os.environ.get("QUORACY_SOAK"))
 
 
 class Told:

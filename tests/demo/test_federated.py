@@ -6,14 +6,14 @@ from typing import Any
 
 import pytest
 
-from quorate.core.errors import ConfigError
-from quorate.demo import demo_federated, federated
-from quorate.demo.beside import Beside, beside, best_beside
-from quorate.demo.federated import DIES, LATE, LIAR, ROUNDS, Outcome, Participants, Story, _judge
-from quorate.demo.task import TaskStopped, run_task
-from quorate.launch.crowds import _deal
-from quorate.learn.experiment import Settings, make, source
-from quorate.report import Report
+from quoracy.core.errors import ConfigError
+from quoracy.demo import demo_federated, federated
+from quoracy.demo.beside import Beside, beside, best_beside
+from quoracy.demo.federated import DIES, LATE, LIAR, ROUNDS, Outcome, Participants, Story, _judge
+from quoracy.demo.task import TaskStopped, run_task
+from quoracy.launch.crowds import _deal
+from quoracy.learn.experiment import Settings, make, source
+from quoracy.report import Report
 
 QUICK = {"rounds": 3, "epochs": 2, "heartbeat_interval_s": 1.0, "heartbeat_timeout_s": 10.0}
 

@@ -7,9 +7,9 @@ from typing import Any
 
 from tests.sdk.assigned import assigned
 
-from quorate.demo import demo_witnessed
-from quorate.demo.witnessed import BATCHES, DIES, LATE, MEMBERS, RUN, SLOW, STEPS, Outcome, _judge, as_one
-from quorate.report import Report
+from quoracy.demo import demo_witnessed
+from quoracy.demo.witnessed import BATCHES, DIES, LATE, MEMBERS, RUN, SLOW, STEPS, Outcome, _judge, as_one
+from quoracy.report import Report
 
 
 def missed(report: Report) -> set[str]:

@@ -11,13 +11,13 @@ from typing import Any
 import grpc
 import msgspec
 
-from quorate.wire.pb import coordinator_pb2 as pb
+from quoracy.wire.pb import coordinator_pb2 as pb
 
 AT_ONCE = 100
 """Who comes at the same moment: a listening socket has room for so many, and one loop can look after them. A client of
 grpc.aio that is refused before it has written loses the refusal, so nobody may wait long for its turn to write."""
 PATIENCE_S = 60.0
-SESSION = "/quorate.v1.Coordinator/Session"
+SESSION = "/quoracy.v1.Coordinator/Session"
 
 
 def room_for(files: int) -> None:
@@ -119,5 +119,5 @@ class Sessions:
 
 def _code(error: grpc.aio.AioRpcError) -> str:
     metadata: Any = error.trailing_metadata()
-    found = [value for name, value in metadata if name == "quorate-error-bin"]
+    found = [value for name, value in metadata if name == "quoracy-error-bin"]
     return pb.ErrorDetail.FromString(bytes(found[0])).code if found else str(error.details())

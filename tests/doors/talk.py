@@ -9,14 +9,14 @@ from typing import Any
 
 from msgspec import Raw
 
-from quorate.core.cluster.events import Arrive, Heartbeat, WorkerReady, WorkerRegistered
-from quorate.core.codec import encode
-from quorate.core.machine import Event, Signal
-from quorate.core.members import Cause, signed_by_joiner
-from quorate.core.messages import Answered, Call, Hello, Sign, Told
-from quorate.trust import MemberKey
-from quorate.wire.frames import FrameReader, frame
-from quorate.wire.messages import Ask, Goodbye, Granted, Greet, Greeted, Replied, to_client
+from quoracy.core.cluster.events import Arrive, Heartbeat, WorkerReady, WorkerRegistered
+from quoracy.core.codec import encode
+from quoracy.core.machine import Event, Signal
+from quoracy.core.members import Cause, signed_by_joiner
+from quoracy.core.messages import Answered, Call, Hello, Sign, Told
+from quoracy.trust import MemberKey
+from quoracy.wire.frames import FrameReader, frame
+from quoracy.wire.messages import Ask, Goodbye, Granted, Greet, Greeted, Replied, to_client
 
 RUN = "demo"
 PATIENCE_S = 20.0

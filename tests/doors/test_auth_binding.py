@@ -6,8 +6,8 @@ from itertools import product
 
 import pytest
 
-from quorate.core.errors import ConfigError
-from quorate.doors.auth import check_binding, is_loopback
+from quoracy.core.errors import ConfigError
+from quoracy.doors.auth import check_binding, is_loopback
 
 LOOPBACK = ["127.0.0.1", "127.8.9.10", "::1", "[::1]", "localhost", "LOCALHOST", "::ffff:127.0.0.1"]
 ELSEWHERE = [
@@ -39,5 +39,5 @@ def test_elsewhere_both_are_asked_unless_somebody_says_insecure(host: str) -> No
         else:
             with pytest.raises(ConfigError, match="--insecure") as caught:
                 check_binding(host, tls, tokens, insecure)
-            assert ("quorate ca init" in caught.value.fix) is not tls
+            assert ("quoracy ca init" in caught.value.fix) is not tls
             assert ("access.tokens" in caught.value.fix) is not tokens

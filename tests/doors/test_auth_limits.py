@@ -8,10 +8,10 @@ from fractions import Fraction
 from hypothesis import given
 from hypothesis import strategies as st
 
-from quorate.config import ConnectionLimits
-from quorate.core.errors import CATALOG, Refusal
-from quorate.doors.auth import Meter
-from quorate.doors.limits import MAX_IDLE
+from quoracy.config import ConnectionLimits
+from quoracy.core.errors import CATALOG, Refusal
+from quoracy.doors.auth import Meter
+from quoracy.doors.limits import MAX_IDLE
 
 SMALL = ConnectionLimits(
     max_connections=5,

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from quorate.doors.auth import ANYONE, Action, Identity, Role
-from quorate.doors.roles import _TABLE
+from quoracy.doors.auth import ANYONE, Action, Identity, Role
+from quoracy.doors.roles import _TABLE
 
 ALLOWED = {
     ("member", "join"), ("member", "look"),

@@ -13,10 +13,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from quorate.core.errors import ConfigError, Refusal
-from quorate.doors import tokens
-from quorate.doors.auth import Authority, Identity, Role
-from quorate.doors.tokens import MAX_TOKEN, SECRET_FILE
+from quoracy.core.errors import ConfigError, Refusal
+from quoracy.doors import tokens
+from quoracy.doors.auth import Authority, Identity, Role
+from quoracy.doors.tokens import MAX_TOKEN, SECRET_FILE
 
 NOW_S = 1_800_000_000.0
 OURS = Authority(bytes(range(32)))
@@ -213,7 +213,7 @@ def test_a_session_of_another_authority_is_refused() -> None:
 
 
 def test_the_secret_is_made_once_and_read_ever_after(tmp_path: Path) -> None:
-    folder = tmp_path / "new" / "quorate-data"
+    folder = tmp_path / "new" / "quoracy-data"
     token = Authority.open(folder).new_token(Role.MEMBER)
     assert isinstance(Authority.open(folder).check_token(token, NOW_S), Identity)
     assert [path.name for path in folder.iterdir()] == [SECRET_FILE], "no temporary file is left"
@@ -236,11 +236,11 @@ def test_a_secret_that_others_can_open_is_refused(tmp_path: Path, mode: int) -> 
         Authority.open(tmp_path)
 
 
-@pytest.mark.parametrize("content", [b"", b"quorate secret 1 \n", b"quorate secret 2 " + b"00" * 32, b"\xff" * 40])
+@pytest.mark.parametrize("content", [b"", b"quoracy secret 1 \n", b"quoracy secret 2 " + b"00" * 32, b"\xff" * 40])
 def test_a_damaged_secret_is_refused_and_left_as_it_is(tmp_path: Path, content: bytes) -> None:
     Authority.open(tmp_path)
     (tmp_path / SECRET_FILE).write_bytes(content)
-    with pytest.raises(ConfigError, match="no secret of a Quorate server"):
+    with pytest.raises(ConfigError, match="no secret of a Quoracy server"):
         Authority.open(tmp_path)
     assert (tmp_path / SECRET_FILE).read_bytes() == content
 

@@ -10,19 +10,19 @@ from typing import Any
 
 import pytest
 
-from quorate.config import ServerConfig
-from quorate.core.cluster.events import Arrive, Heartbeat, WorkerIdle, WorkerLeft, WorkerReady, WorkerRegistered
-from quorate.core.errors import Refused
-from quorate.core.journal import RunCreated
-from quorate.core.members import signed_by_joiner
-from quorate.doors import standin
-from quorate.doors.auth import ANYONE, Authority, Identity, MemberKey, Role
-from quorate.doors.calls import Calls, Registered
-from quorate.doors.service import Service
-from quorate.doors.tokens import CHALLENGE_S
-from quorate.hosts.log import Log
-from quorate.hosts.server import Server
-from quorate.stores import MemoryJournal
+from quoracy.config import ServerConfig
+from quoracy.core.cluster.events import Arrive, Heartbeat, WorkerIdle, WorkerLeft, WorkerReady, WorkerRegistered
+from quoracy.core.errors import Refused
+from quoracy.core.journal import RunCreated
+from quoracy.core.members import signed_by_joiner
+from quoracy.doors import standin
+from quoracy.doors.auth import ANYONE, Authority, Identity, MemberKey, Role
+from quoracy.doors.calls import Calls, Registered
+from quoracy.doors.service import Service
+from quoracy.doors.tokens import CHALLENGE_S
+from quoracy.hosts.log import Log
+from quoracy.hosts.server import Server
+from quoracy.stores import MemoryJournal
 
 RUN = "demo"
 SECRET = bytes(32)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from tests.doors.crowds import Readers, Sessions
 from tests.doors.grpc.strangers import free_port
-from tests.e2e.command import Serving, quorate, until
+from tests.e2e.command import Serving, quoracy, until
 
 CROWD = 10_000
 WITHIN = 1000
@@ -16,19 +16,19 @@ WITHIN = 1000
 
 
 def serve(folder: Path, **ports: int) -> Serving:
-    config = folder / "quorate.toml"
+    config = folder / "quoracy.toml"
     doors = {"grpc": "enabled = false", "http": "enabled = false"}
     doors |= {door: f"port = {port}" for door, port in ports.items()}
     config.write_text("".join(f"[{door}]\n{said}\n" for door, said in doors.items()))
     server = Serving(folder / "journals", "--config", config)
-    created = quorate("run", "create", "demo", server.url)
+    created = quoracy("run", "create", "demo", server.url)
     assert created.returncode == 0, created.stderr
     return server
 
 
 def well(server: Serving) -> None:
     """Others at the same address still have room, and nothing broke."""
-    status = quorate("status", server.url)
+    status = quoracy("status", server.url)
     assert status.returncode == 0, status.stderr
     assert server.process.poll() is None
     assert server.log(level="error") == []
@@ -43,7 +43,7 @@ def test_idle_event_streams(tmp_path: Path) -> None:
                 await readers.come(CROWD)
                 assert readers.told == {(200, ""): WITHIN, (429, "too_fast"): CROWD - WITHIN}
                 await asyncio.to_thread(well, server)
-                await asyncio.to_thread(quorate, "run", "stop", "demo", server.url, "--reason", "all have seen enough")
+                await asyncio.to_thread(quoracy, "run", "stop", "demo", server.url, "--reason", "all have seen enough")
                 assert await readers.hear(b"event: entry\n") == WITHIN
 
         asyncio.run(crowd())

@@ -12,11 +12,11 @@ import pytest
 from blake3 import blake3
 from tests.doors.witnesses import RUN, START, Witness, play
 
-from quorate.config.objects_url import parse_objects
-from quorate.coordinator import Coordinator
-from quorate.core.witnessed.events import CheckpointStored
-from quorate.hosts.keys import Keys, prefix_of
-from quorate.objects import open_objects
+from quoracy.config.objects_url import parse_objects
+from quoracy.coordinator import Coordinator
+from quoracy.core.witnessed.events import CheckpointStored
+from quoracy.hosts.keys import Keys, prefix_of
+from quoracy.objects import open_objects
 
 SETTINGS: dict[str, Any] = {
     "min_clients": 2, "waiting_extra_s": 0, "rounds_per_epoch": 1, "round_train_max_s": 600, "total_steps": 1,

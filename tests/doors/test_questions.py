@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 from tests.doors.talk import Talk
 
-from quorate.coordinator import Coordinator
-from quorate.core.errors import Refusal, Refused
+from quoracy.coordinator import Coordinator
+from quoracy.core.errors import Refusal, Refused
 
 RUN = "demo"
 

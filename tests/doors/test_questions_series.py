@@ -9,15 +9,15 @@ from typing import Any
 
 import pytest
 
-from quorate.core.errors import Refused
-from quorate.core.journal import RunCreated
-from quorate.doors.auth import ANYONE
-from quorate.doors.questions_series import SERIES_QUESTIONS
-from quorate.doors.roles import Action
-from quorate.hosts.log import Log
-from quorate.hosts.server import Server
-from quorate.ports import Point
-from quorate.stores import MemoryJournal, MemorySeries
+from quoracy.core.errors import Refused
+from quoracy.core.journal import RunCreated
+from quoracy.doors.auth import ANYONE
+from quoracy.doors.questions_series import SERIES_QUESTIONS
+from quoracy.doors.roles import Action
+from quoracy.hosts.log import Log
+from quoracy.hosts.server import Server
+from quoracy.ports import Point
+from quoracy.stores import MemoryJournal, MemorySeries
 
 
 def asked(what: str, run: str = "demo", **arguments: Any) -> Any:

@@ -10,10 +10,10 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from quorate.docs import release
-from quorate.docs.release import DOCUMENT, PROMISED, RELEASED, SECTION, main, promises, releases
-from quorate.doors.http.openapi import document
-from quorate.version import __version__
+from quoracy.docs import release
+from quoracy.docs.release import DOCUMENT, PROMISED, RELEASED, SECTION, main, promises, releases
+from quoracy.doors.http.openapi import document
+from quoracy.version import __version__
 
 ROOT = Path(__file__).parents[2]
 CHANGES = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
@@ -68,7 +68,7 @@ def test_a_release_is_never_changed(copied: Path, capsys: pytest.CaptureFixture[
     kept = copied / RELEASED / __version__ / "coordinator.proto"
     (copied / PROMISED / "coordinator.proto").write_text("other", encoding="utf-8")
     assert main(["--root", str(copied)]) == 1
-    assert "raise src/quorate/version.py" in capsys.readouterr().err
+    assert "raise src/quoracy/version.py" in capsys.readouterr().err
     assert kept.read_text(encoding="utf-8") != "other"
 
 

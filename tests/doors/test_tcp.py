@@ -10,15 +10,15 @@ from pathlib import Path
 import pytest
 from tests.doors.talk import RUN, Talk
 
-from quorate.coordinator import Coordinator
-from quorate.core.cluster.events import BarrierReleased, RunStopped, WorkerReady
-from quorate.core.errors import ConfigError, Refusal, Refused
-from quorate.core.members import Accepted, Cause
-from quorate.core.messages import Declined, Hello, Told, Welcome
-from quorate.doors.auth import Authority, Role
-from quorate.doors.tcp import TcpDoor
-from quorate.trust import MemberKey
-from quorate.wire.messages import Goodbye, Greet, Greeted
+from quoracy.coordinator import Coordinator
+from quoracy.core.cluster.events import BarrierReleased, RunStopped, WorkerReady
+from quoracy.core.errors import ConfigError, Refusal, Refused
+from quoracy.core.members import Accepted, Cause
+from quoracy.core.messages import Declined, Hello, Told, Welcome
+from quoracy.doors.auth import Authority, Role
+from quoracy.doors.tcp import TcpDoor
+from quoracy.trust import MemberKey
+from quoracy.wire.messages import Goodbye, Greet, Greeted
 
 
 @pytest.fixture

@@ -9,9 +9,9 @@ import subprocess
 import sys
 from pathlib import Path
 
-from tests.e2e.command import quorate, until
+from tests.e2e.command import quoracy, until
 
-from quorate.coordinator import Coordinator
+from quoracy.coordinator import Coordinator
 
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs/doors/tcp.md"
@@ -40,12 +40,12 @@ def start(coordinator: Coordinator, run: str, member: str) -> subprocess.Popen[s
 def test_the_participant_of_the_page_takes_part_as_it_says(tmp_path: Path) -> None:
     """The commands are those of the page, but for the port."""
     create, shown = re.findall(
-        r"^quorate (run create lines .*)\npython (examples/.*)$", PAGE.read_text(), re.MULTILINE
+        r"^quoracy (run create lines .*)\npython (examples/.*)$", PAGE.read_text(), re.MULTILINE
     )[0]
     script, host, port, run, member = shlex.split(shown)
     assert (script, host, port) == ("examples/tcp_participant.py", "127.0.0.1", "7700")
     with Coordinator(folder=tmp_path, http={"port": 0}) as coordinator:
-        made = quorate(*shlex.split(create), url=coordinator.url)
+        made = quoracy(*shlex.split(create), url=coordinator.url)
         assert made.returncode == 0, made.stderr
         said, wrong = start(coordinator, run, member).communicate(timeout=60)
         assert (said, wrong) == ("[-1, 0, 1, 2] 2.625\n", "")

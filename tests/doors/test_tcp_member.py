@@ -8,9 +8,9 @@ import subprocess
 import sys
 from pathlib import Path
 
-from tests.e2e.command import quorate
+from tests.e2e.command import quoracy
 
-from quorate.coordinator import Coordinator
+from quoracy.coordinator import Coordinator
 
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs/doors/tcp.md"
@@ -18,12 +18,12 @@ PAGE = ROOT / "docs/doors/tcp.md"
 
 def test_the_member_of_the_page_trains_a_whole_run_as_it_says(tmp_path: Path) -> None:
     page = PAGE.read_text()
-    (created,) = re.findall(r"^quorate (run create .* --kind witnessed .*)$", page, re.MULTILINE)
+    (created,) = re.findall(r"^quoracy (run create .* --kind witnessed .*)$", page, re.MULTILINE)
     (shown,) = re.findall(r"^python (examples/tcp_member\.py .*)$", page, re.MULTILINE)
     script, host, port, run, member = shlex.split(shown)
     assert (host, port) == ("127.0.0.1", "7700")
     with Coordinator(folder=tmp_path) as coordinator:
-        assert quorate(*shlex.split(created), url=coordinator.url).returncode == 0
+        assert quoracy(*shlex.split(created), url=coordinator.url).returncode == 0
         place = coordinator.url.rpartition(":")[2]
         command = [sys.executable, "-W", "error", str(ROOT / script), host, place, run, member]
         done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)

@@ -15,10 +15,10 @@ import pytest
 from rich.console import Console
 from tests.doors.http.live import Stream
 from tests.doors.witnesses import RUN, Witness, play
-from tests.e2e.command import quorate, told, until
+from tests.e2e.command import quoracy, told, until
 
-from quorate.cli.top import page
-from quorate.coordinator import Coordinator
+from quoracy.cli.top import page
+from quoracy.coordinator import Coordinator
 
 SETTINGS: dict[str, Any] = {
     "min_clients": 3, "waiting_extra_s": 0, "checkpoint": "none", "rounds_per_epoch": 2, "round_train_max_s": 600,
@@ -95,28 +95,28 @@ def test_the_page_of_a_real_run_says_what_matters(coordinator: Coordinator, thre
 def test_the_verbs_of_the_command_line_work_for_it(coordinator: Coordinator, three: list[Witness]) -> None:
     url = coordinator.url
     epoch(three, 0)
-    assert "witnessed" in quorate("status", url=url).stdout
-    assert "Warmup" in quorate("run", "list", url=url).stdout
-    top = quorate("top", RUN, "--once", url=url).stdout
+    assert "witnessed" in quoracy("status", url=url).stdout
+    assert "Warmup" in quoracy("run", "list", url=url).stdout
+    top = quoracy("top", RUN, "--once", url=url).stdout
     assert "epoch 1, round 0" in top
     assert "loss" in top
-    assert "warms up" in quorate("explain", RUN, url=url).stdout
-    assert "3 members: 3 Warming" in quorate("run", "show", RUN, url=url).stdout
+    assert "warms up" in quoracy("explain", RUN, url=url).stdout
+    assert "3 members: 3 Warming" in quoracy("run", "show", RUN, url=url).stdout
     for witness in three:
         witness.warm()
     for witness in three:
         witness.round(2)
-    assert told(quorate("run", "pause", RUN, "--reason", "wait", "--json", url=url))["ok"]
+    assert told(quoracy("run", "pause", RUN, "--reason", "wait", "--json", url=url))["ok"]
     assert coordinator.show(RUN)["phase"] == "RoundTrain"
     play(three, range(2, 3))  # what is under way is finished
     for witness in three:
         witness.end(3)
     until(lambda: coordinator.show(RUN)["phase"] == "Paused", "it pauses")
-    assert "paused after 3 steps: wait" in quorate("explain", RUN, url=url).stdout
-    assert told(quorate("run", "resume", RUN, "--json", url=url))["ok"]
+    assert "paused after 3 steps: wait" in quoracy("explain", RUN, url=url).stdout
+    assert told(quoracy("run", "resume", RUN, "--json", url=url))["ok"]
     until(lambda: coordinator.show(RUN)["phase"] == "Warmup", "it goes on")
-    assert told(quorate("run", "stop", RUN, "--reason", "enough", "--json", url=url))["ok"]
-    refused = quorate("run", "readmit", RUN, "--member", "nobody", url=url)
+    assert told(quoracy("run", "stop", RUN, "--reason", "enough", "--json", url=url))["ok"]
+    refused = quoracy("run", "readmit", RUN, "--member", "nobody", url=url)
     assert refused.returncode != 0
 
 
@@ -126,7 +126,7 @@ def test_a_run_that_is_stopped_in_a_round_says_that_it_finishes_it(
     for witness in three:
         witness.warm()
     three[0].round(0)
-    said = " ".join(quorate("run", "stop", RUN, url=coordinator.url).stdout.split())
+    said = " ".join(quoracy("run", "stop", RUN, url=coordinator.url).stdout.split())
     assert "stops when its round is sealed and its model kept; it is RoundTrain now" in said
     play(three, range(1))
     for witness in three:
@@ -211,11 +211,11 @@ def test_prometheus_counts_members_results_and_rounds(coordinator: Coordinator, 
             lines = http.get("/metrics").text.splitlines()
             return next((float(one.rpartition(" ")[2]) for one in lines if one.startswith(line)), 0.0)
 
-        until(lambda: read(f'quorate_members{{run="{RUN}",state="Warming"}}') == 3, "three members")
-        assert read(f'quorate_results_total{{run="{RUN}"}}') == 6
-        assert read(f'quorate_rounds_sealed_total{{outcome="early",run="{RUN}"}}') == 2
-        until(lambda: read(f'quorate_round_seconds_count{{run="{RUN}"}}') == 2, "two rounds")
-        assert read(f'quorate_heartbeats_total{{run="{RUN}"}}') >= 6
+        until(lambda: read(f'quoracy_members{{run="{RUN}",state="Warming"}}') == 3, "three members")
+        assert read(f'quoracy_results_total{{run="{RUN}"}}') == 6
+        assert read(f'quoracy_rounds_sealed_total{{outcome="early",run="{RUN}"}}') == 2
+        until(lambda: read(f'quoracy_round_seconds_count{{run="{RUN}"}}') == 2, "two rounds")
+        assert read(f'quoracy_heartbeats_total{{run="{RUN}"}}') >= 6
 
 
 def test_settings_and_where_things_are_can_be_asked(coordinator: Coordinator, three: list[Witness]) -> None:

@@ -7,13 +7,13 @@ from pathlib import Path
 import pytest
 from tests.doors.grpc.conftest import opened
 from tests.doors.grpc.talk import Talk, place
-from tests.e2e.command import Serving, quorate
+from tests.e2e.command import Serving, quoracy
 
-from quorate.core.errors import ConfigError, ConfigErrors
-from quorate.core.journal import RunCreated
-from quorate.core.kinds import KINDS
-from quorate.core.run import Run
-from quorate.wire.pb import coordinator_pb2 as pb
+from quoracy.core.errors import ConfigError, ConfigErrors
+from quoracy.core.journal import RunCreated
+from quoracy.core.kinds import KINDS
+from quoracy.core.run import Run
+from quoracy.wire.pb import coordinator_pb2 as pb
 
 WRONG = {"barrier_min": -3, "foo": 1}
 WORDS = ("a whole number from 1 to 10000", "there is no such setting; there are: max_workers, ")
@@ -45,9 +45,9 @@ def test_grpc_names_every_one(tmp_path: Path) -> None:
 def test_the_command_line_names_every_one_and_the_kinds_there_are(tmp_path: Path) -> None:
     with Serving(tmp_path / "journals") as server:
         options = [part for name, value in WRONG.items() for part in ("--set", f"{name}={value}")]
-        refused = quorate("run", "create", "demo", server.url, *options)
+        refused = quoracy("run", "create", "demo", server.url, *options)
         assert refused.returncode == 2
         assert all(f"{name} = {value}" in refused.stderr for name, value in WRONG.items())
         assert all(word in " ".join(refused.stderr.split()) for word in WORDS)
-        other = quorate("run", "create", "demo", server.url, "--kind", "nope")
+        other = quoracy("run", "create", "demo", server.url, "--kind", "nope")
         assert "choose one of: cluster" in other.stderr

@@ -10,12 +10,12 @@ import msgspec
 from blake3 import blake3
 from tests.doors.talk import PATIENCE_S, Talk
 
-from quorate.core.errors import Refusal
-from quorate.core.machine import MemberEvent
-from quorate.core.members import Cause, signed_by_joiner
-from quorate.core.messages import Declined, Hello, Told
-from quorate.core.witnessed.committee import draw
-from quorate.core.witnessed.events import (
+from quoracy.core.errors import Refusal
+from quoracy.core.machine import MemberEvent
+from quoracy.core.members import Cause, signed_by_joiner
+from quoracy.core.messages import Declined, Hello, Told
+from quoracy.core.witnessed.committee import draw
+from quoracy.core.witnessed.events import (
     Attest,
     Beat,
     Loaded,
@@ -25,8 +25,8 @@ from quorate.core.witnessed.events import (
     WitnessedSignal,
     signed_by_trainer,
 )
-from quorate.core.witnessed.views import ResultsShown, RoundShown, Standing
-from quorate.doors.auth import MemberKey
+from quoracy.core.witnessed.views import ResultsShown, RoundShown, Standing
+from quoracy.doors.auth import MemberKey
 
 RUN = "sums"
 START = blake3(b"0").digest()

@@ -1,4 +1,4 @@
-"""``quorate`` as people start it: real processes, waited for and never slept for."""
+"""``quoracy`` as people start it: real processes, waited for and never slept for."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from quorate.core.errors import QuorateError
-from quorate.sdk.asking import Asker
+from quoracy.core.errors import QuoracyError
+from quoracy.sdk.asking import Asker
 
 PATIENCE_S = 60.0
-QUORATE = [sys.executable, "-m", "quorate"]
+QUORACY = [sys.executable, "-m", "quoracy"]
 
 
 def until(condition: Callable[[], Any], what: str = "") -> Any:
@@ -31,16 +31,16 @@ def until(condition: Callable[[], Any], what: str = "") -> Any:
 
 def environment(**more: str) -> dict[str, str]:
     """Nothing of the machine that the test happens to run on."""
-    kept = {name: value for name, value in os.environ.items() if not name.startswith(("QUORATE_", "RUST_LOG"))}
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(("QUORACY_", "RUST_LOG"))}
     return kept | {"COLUMNS": "80", "LINES": "24"} | more
 
 
-def quorate(
+def quoracy(
     *arguments: object, url: str = "", within: Sequence[str] = (), **more: str
 ) -> subprocess.CompletedProcess[str]:
     """``within``: a command that starts others somewhere else."""
-    named = more | ({"QUORATE_URL": url} if url else {})
-    command = [*within, *QUORATE, *map(str, arguments)]
+    named = more | ({"QUORACY_URL": url} if url else {})
+    command = [*within, *QUORACY, *map(str, arguments)]
     return subprocess.run(command, capture_output=True, text=True, check=False, timeout=60, env=environment(**named))
 
 
@@ -54,14 +54,14 @@ def told(result: subprocess.CompletedProcess[str]) -> dict[str, Any]:
 def seen(url: str, what: str, run: str = "") -> dict[str, Any]:
     """What a verb is told, without a process for each question: for who asks again and again. Empty if there is no
     answer."""
-    with contextlib.suppress(QuorateError), Asker(url) as asker:
+    with contextlib.suppress(QuoracyError), Asker(url) as asker:
         found: dict[str, Any] = asker.ask(what, run)
         return found
     return {}
 
 
 class Serving:
-    """``quorate serve``, ready."""
+    """``quoracy serve``, ready."""
 
     def __init__(
         self, folder: Path, *arguments: object, port: int = 0, within: Sequence[str] = (), **more: str
@@ -71,7 +71,7 @@ class Serving:
         self.folder = folder
         self.ready_file = folder.parent / f"ready-{name}"
         self._out, self._log = folder.parent / f"out-{name}", folder.parent / f"log-{name}"
-        command = [*within, *QUORATE, "serve", "--folder", str(folder), "--port", str(port), "--json-logs"]
+        command = [*within, *QUORACY, "serve", "--folder", str(folder), "--port", str(port), "--json-logs"]
         command += ["--ready-file", str(self.ready_file), *map(str, arguments)]
         with self._out.open("wb") as out, self._log.open("wb") as log:
             self.process = subprocess.Popen(command, stdout=out, stderr=log, env=environment(**more))
@@ -133,7 +133,7 @@ class Working:
     def __init__(self, folder: Path, url: str, run: str, name: str, steps: int, within: Sequence[str] = ()) -> None:
         self.name = name
         self._out = folder / f"passed-{name}"
-        command = [*within, sys.executable, "-m", "quorate.demo.worker", url, run, name, str(steps), "1"]
+        command = [*within, sys.executable, "-m", "quoracy.demo.worker", url, run, name, str(steps), "1"]
         with self._out.open("wb") as out:
             self.process = subprocess.Popen(command, stdout=out, env=environment())
 

@@ -18,7 +18,7 @@ class Disk:
         self.faults.mkdir()
         command = ["cc", "-shared", "-fPIC", "-Wall", "-Werror", "-o", str(library), str(SOURCE), "-ldl"]
         subprocess.run(command, check=True, timeout=60)
-        self.variables: dict[str, Any] = {"LD_PRELOAD": str(library), "QUORATE_FAULTS": str(self.faults)}
+        self.variables: dict[str, Any] = {"LD_PRELOAD": str(library), "QUORACY_FAULTS": str(self.faults)}
 
     def slow(self, by_ms: int = FOR_EVER_MS) -> None:
         """Every sync of the log takes so much longer, or hangs until the disk is quick again."""

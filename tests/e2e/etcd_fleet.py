@@ -7,9 +7,9 @@ from collections.abc import Callable, Sequence
 
 from tests.e2e.fleet import PATIENCE_S, RUN, Fleet, RealWorker
 
-from quorate.core.messages import Moved
-from quorate.sim.checkers import Ending
-from quorate.stores.etcd import EtcdJournal
+from quoracy.core.messages import Moved
+from quoracy.sim.checkers import Ending
+from quoracy.stores.etcd import EtcdJournal
 
 DUMB_S = 1.5
 """A server that says nothing to a newcomer for so long may be stopped: try another one."""

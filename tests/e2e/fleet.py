@@ -15,17 +15,17 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from quorate.core.cluster.events import WorkerIdle, WorkerLoading, WorkerReady, WorkerTraining
-from quorate.core.messages import Answered, Call, Declined, Moved, Told, Welcome
-from quorate.sdk.session import Session, Stage
-from quorate.sim.checkers import Checkers, Ending, Violation
-from quorate.sim.checkers.answers import Answers
-from quorate.sim.checkers.barriers import Barriers
-from quorate.sim.checkers.durability import Durability
-from quorate.sim.checkers.lives import Lives
-from quorate.stores import SqliteJournal
-from quorate.wire.frames import FrameReader, frame
-from quorate.wire.messages import NEWEST, OLDEST, Greet, to_client
+from quoracy.core.cluster.events import WorkerIdle, WorkerLoading, WorkerReady, WorkerTraining
+from quoracy.core.messages import Answered, Call, Declined, Moved, Told, Welcome
+from quoracy.sdk.session import Session, Stage
+from quoracy.sim.checkers import Checkers, Ending, Violation
+from quoracy.sim.checkers.answers import Answers
+from quoracy.sim.checkers.barriers import Barriers
+from quoracy.sim.checkers.durability import Durability
+from quoracy.sim.checkers.lives import Lives
+from quoracy.stores import SqliteJournal
+from quoracy.wire.frames import FrameReader, frame
+from quoracy.wire.messages import NEWEST, OLDEST, Greet, to_client
 
 RUN = "bench"
 TAKES_PART = ("Idle", "LoadingData", "Training", "Checkpointing")

@@ -13,11 +13,11 @@ from typing import Any
 
 from tests.e2e.ranks_scripts import RUN, say
 
-import quorate
-from quorate.core import asks as ops
-from quorate.ports.keyvalue import KeyValue
-from quorate.stores.keyvalue import session
-from quorate.stores.keyvalue.steps import Step, changes, perform
+import quoracy
+from quoracy.core import asks as ops
+from quoracy.ports.keyvalue import KeyValue
+from quoracy.stores.keyvalue import session
+from quoracy.stores.keyvalue.steps import Step, changes, perform
 
 PACE_S = 0.05
 LATE_S = 0.25
@@ -30,7 +30,7 @@ class Hooks:
     rest. A vote that goes another way, because somebody else was quicker, is survived. A plan that is one name means
     that operation while somebody has to be given up. ``polite_s``: it leaves that to others for so long."""
 
-    def __init__(self, ranks: quorate.Ranks, polite_s: float = 0.0) -> None:
+    def __init__(self, ranks: quoracy.Ranks, polite_s: float = 0.0) -> None:
         assert ranks.host is not None
         self._ranks = ranks
         self._polite_s = polite_s
@@ -83,7 +83,7 @@ def told() -> list[Any] | None:
 def dies(store: str, rank: int, polite_s: float = 0.0, **settings: Any) -> None:
     """Trains, until it is told at which operation to die. It keeps a snapshot of whatever it writes, and something is
     made once in each attempt: so its proposals also discard, save and compact."""
-    with quorate.ranks(store, RUN, rank, **settings) as ranks:
+    with quoracy.ranks(store, RUN, rank, **settings) as ranks:
         ranks._peer._snapshot_every = 1
         hooks = Hooks(ranks, polite_s)
         appointed = False
@@ -120,7 +120,7 @@ def clocked(store: str, rank: int, offset_s: int = 0, **settings: Any) -> None:
         own = ["unshare", "--user", "--map-root-user", "--time", "--fork", "--kill-child"]
         clocks = ["--monotonic", str(offset_s), "--boottime", str(offset_s)]
         os.execvp(own[0], [*own, *clocks, sys.executable, "-u", *sys.argv])
-    with quorate.ranks(store, RUN, rank, **settings) as ranks:
+    with quoracy.ranks(store, RUN, rank, **settings) as ranks:
         say("clocks", [time.monotonic(), time.time()])
         for it in ranks.iterations():
             say("it", {"attempt": it.attempt, "number": it.number, "members": it.members, "joined": it.joined,

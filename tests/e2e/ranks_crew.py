@@ -16,9 +16,9 @@ from typing import Any
 from tests.sdk.live import PATIENCE_S, wait_for
 from tests.stores.etcd import Etcd
 
-from quorate.hosts.onlooker import Onlooker, UnknownRun
-from quorate.hosts.peerless import Shared
-from quorate.stores.opening import open_store
+from quoracy.hosts.onlooker import Onlooker, UnknownRun
+from quoracy.hosts.peerless import Shared
+from quoracy.stores.opening import open_store
 
 SCRIPTS = str(Path(__file__).parent / "ranks_scripts.py")
 RUN = "crew"
@@ -29,7 +29,7 @@ STORES = ["sqlite", "etcd", "tcpstore"]
 @contextlib.contextmanager
 def tcpstore() -> Iterator[str]:
     """A server alone, on a free port."""
-    command = [sys.executable, "-m", "quorate.stores.tcpstore", "--port", "0"]
+    command = [sys.executable, "-m", "quoracy.stores.tcpstore", "--port", "0"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
         try:

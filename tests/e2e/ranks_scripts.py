@@ -13,7 +13,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-import quorate
+import quoracy
 
 RUN = "crew"
 
@@ -26,20 +26,20 @@ def hear() -> str:
     return sys.stdin.readline().strip()
 
 
-def tell(it: quorate.Iteration | quorate.AsyncIteration, **more: Any) -> None:
+def tell(it: quoracy.Iteration | quoracy.AsyncIteration, **more: Any) -> None:
     gone = [] if it.before is None else it.before.gone
     say("it", {"number": it.number, "attempt": it.attempt, "members": it.members, "joined": it.joined,
                "index": it.index, "gone": gone, "token": it.token, "pid": os.getpid(), "at_s": time.monotonic(),
                **more})  # fmt: skip
 
 
-def over(ranks: quorate.Ranks | quorate.AsyncRanks) -> None:
+def over(ranks: quoracy.Ranks | quoracy.AsyncRanks) -> None:
     say("over", None if ranks.ended is None else type(ranks.ended).__name__)
 
 
 def train(store: str, rank: int, pace_s: float = 0.02, until: int = 10**9, **settings: Any) -> None:
     """Goes on until it is told otherwise."""
-    with quorate.ranks(store, RUN, rank, **settings) as ranks:
+    with quoracy.ranks(store, RUN, rank, **settings) as ranks:
         say("in", ranks.beater)
         for it in ranks.iterations():
             if it.learner:
@@ -54,7 +54,7 @@ def train(store: str, rank: int, pace_s: float = 0.02, until: int = 10**9, **set
         over(ranks)
 
 
-def beater_in_trouble(ranks: quorate.Ranks) -> str:
+def beater_in_trouble(ranks: quoracy.Ranks) -> str:
     """What it says of the store, once it has something to say."""
     while (sight := ranks.glance()) is None or not sight.trouble:
         time.sleep(0.01)
@@ -63,7 +63,7 @@ def beater_in_trouble(ranks: quorate.Ranks) -> str:
 
 def led(store: str, rank: int, **settings: Any) -> None:
     """Each step when it is told to: yes, no or once."""
-    with quorate.ranks(store, RUN, rank, **settings) as ranks:
+    with quoracy.ranks(store, RUN, rank, **settings) as ranks:
         say("in", ranks.beater)
         for it in ranks.iterations():
             tell(it)
@@ -85,14 +85,14 @@ def ends(store: str, rank: int, how: str = "train", **settings: Any) -> None:
     began = time.monotonic()
     try:
         globals()[how](store, rank, **settings)
-    except quorate.QuorateError as error:
+    except quoracy.QuoracyError as error:
         say("ended", time.monotonic())
         say("raised", [type(error).__name__, error.code, str(error), time.monotonic() - began])
 
 
 def holds_gil(store: str, rank: int, held_s: float = 4.0, how: str = "call", **settings: Any) -> None:
     """In its second iteration it holds the GIL for long."""
-    with quorate.ranks(store, RUN, rank, **settings) as ranks:
+    with quoracy.ranks(store, RUN, rank, **settings) as ranks:
         for it in ranks.iterations():
             tell(it)
             if it.number == 1:
@@ -106,13 +106,13 @@ def holds_gil(store: str, rank: int, held_s: float = 4.0, how: str = "call", **s
 
 
 def forks(store: str, rank: int, **settings: Any) -> None:
-    with quorate.ranks(store, RUN, rank, **settings) as ranks:
+    with quoracy.ranks(store, RUN, rank, **settings) as ranks:
         for it in ranks.iterations():
             child = os.fork()
             if child == 0:
                 try:
                     it.vote()
-                except quorate.Forked as error:
+                except quoracy.Forked as error:
                     say("child", [error.code, str(error)])
                 ranks.close()
                 os._exit(0)
@@ -126,7 +126,7 @@ def awaits(store: str, rank: int, until: int = 5, **settings: Any) -> None:
 
 
 async def _awaits(store: str, rank: int, until: int, settings: dict[str, Any]) -> None:
-    async with quorate.ranks_async(store, RUN, rank, **settings) as ranks:
+    async with quoracy.ranks_async(store, RUN, rank, **settings) as ranks:
         async for it in ranks.iterations():
             tell(it)
             if it.number >= until:

@@ -11,16 +11,16 @@ from typing import Any
 
 import pytest
 from tests.doors.talk import Talk
-from tests.e2e.command import Serving, Working, quorate, seen, told, until
+from tests.e2e.command import Serving, Working, quoracy, seen, told, until
 from tests.e2e.etcd_fleet import EtcdFleet
 from tests.stores.etcd import Etcd
 
-from quorate.bench.crowd import create_run
-from quorate.coordinator import Coordinator
-from quorate.core.errors import CATALOG
-from quorate.core.kinds import KINDS
-from quorate.core.messages import Moved
-from quorate.core.run import Run, fold
+from quoracy.bench.crowd import create_run
+from quoracy.coordinator import Coordinator
+from quoracy.core.errors import CATALOG
+from quoracy.core.kinds import KINDS
+from quoracy.core.messages import Moved
+from quoracy.core.run import Run, fold
 
 from tests.e2e.fleet import RUN  # isort: skip
 
@@ -51,7 +51,7 @@ class Servers:
 
     def start(self, url: str, *arguments: object) -> Serving:
         self._count += 1
-        folder = self._folder / f"machine-{self._count}" / "quorate-data"
+        folder = self._folder / f"machine-{self._count}" / "quoracy-data"
         folder.parent.mkdir()
         return self._stack.enter_context(Serving(folder, "--store", url, *arguments))
 
@@ -65,7 +65,7 @@ def both(*servers: Serving) -> str:
 
 
 def status(server: Serving) -> dict[str, Any]:
-    shown: dict[str, Any] = told(quorate("status", server.url, "--json"))["value"]["server"]
+    shown: dict[str, Any] = told(quoracy("status", server.url, "--json"))["value"]["server"]
     return shown
 
 
@@ -123,7 +123,7 @@ def test_servers_that_are_killed_are_replaced_and_nothing_is_lost(etcd: Etcd, se
 def test_workers_with_both_addresses_follow_by_themselves(etcd: Etcd, servers: Servers, tmp_path: Path) -> None:
     url = etcd.url()
     serving, other = servers.start(url), servers.start(url)
-    assert quorate("run", "create", "demo", serving.url, "--set", "barrier_min=3").returncode == 0
+    assert quoracy("run", "create", "demo", serving.url, "--set", "barrier_min=3").returncode == 0
     steps = 400
     with ExitStack() as stack:
         workers = [
@@ -143,17 +143,17 @@ def test_workers_with_both_addresses_follow_by_themselves(etcd: Etcd, servers: S
 def test_a_drained_server_is_followed_at_once(etcd: Etcd, servers: Servers) -> None:
     url = etcd.url()
     serving, other = servers.start(url), servers.start(url)
-    quorate("run", "create", "demo", serving.url)
+    quoracy("run", "create", "demo", serving.url)
     assert serving.stop() == 0
     until(lambda: seen(other.url, "show", "demo").get("address") == other.url, "the other serves")
-    assert told(quorate("run", "show", "demo", other.url, "--json"))["value"]["term"] == 2
+    assert told(quoracy("run", "show", "demo", other.url, "--json"))["value"]["term"] == 2
 
 
 def test_a_server_that_was_stopped_for_too_long_does_no_harm_and_follows(etcd: Etcd, servers: Servers) -> None:
     url = etcd.url()
     serving, other = servers.start(url), servers.start(url)
     create_run(place(serving), barrier_min=WORKERS, heartbeat_timeout_s=30.0)
-    assert quorate("run", "create", "demo", serving.url).returncode == 0
+    assert quoracy("run", "create", "demo", serving.url).returncode == 0
     addresses = [place(serving), place(other)]
     fleet = EtcdFleet(WORKERS, seed=7)
     try:
@@ -167,7 +167,7 @@ def test_a_server_that_was_stopped_for_too_long_does_no_harm_and_follows(etcd: E
         until(lambda: serving.log("the lock has lapsed: following, since another server may serve now"), "the log")
         assert not status(serving)["serving"]
         assert status(other)["serving"]
-        assert quorate("run", "create", "more", serving.url).returncode == CATALOG["not_serving"].exit
+        assert quoracy("run", "create", "more", serving.url).returncode == CATALOG["not_serving"].exit
         assert moves_on(fleet, addresses), "with both of them there"
         other.kill()
         assert moves_on(fleet, addresses), "the first takes over again"
@@ -202,16 +202,16 @@ def test_a_fleet_survives_the_death_of_etcds_leader(servers: Servers, tmp_path: 
 
 def test_a_token_of_one_server_is_good_at_the_other(etcd: Etcd, servers: Servers, tmp_path: Path) -> None:
     url = etcd.url()
-    settings = tmp_path / "quorate.toml"
+    settings = tmp_path / "quoracy.toml"
     settings.write_text(f'[access]\ntokens = "required"\n[store]\nkind = "etcd"\netcd = "{url}"\n')
     serving, other = (servers.start(url, "--config", settings) for _ in range(2))
-    token = quorate("token", "new", "--role", "admin", "--config", settings).stdout.strip()
-    same = quorate("token", "new", "--role", "viewer", "--store", url).stdout.strip()
-    assert quorate("run", "create", "demo", serving.url, QUORATE_TOKEN=token).returncode == 0
+    token = quoracy("token", "new", "--role", "admin", "--config", settings).stdout.strip()
+    same = quoracy("token", "new", "--role", "viewer", "--store", url).stdout.strip()
+    assert quoracy("run", "create", "demo", serving.url, QUORACY_TOKEN=token).returncode == 0
     for server in (serving, other):
-        assert quorate("status", server.url).returncode == CATALOG["bad_token"].exit
+        assert quoracy("status", server.url).returncode == CATALOG["bad_token"].exit
         for each in (token, same):
-            assert quorate("status", server.url, QUORATE_TOKEN=each).returncode == 0
+            assert quoracy("status", server.url, QUORACY_TOKEN=each).returncode == 0
     assert not list(tmp_path.rglob("server.secret"))
 
 
@@ -224,11 +224,11 @@ def test_the_same_inside_a_program(etcd: Etcd, tmp_path: Path) -> None:
 
 
 def test_a_server_without_its_etcd_says_so(tmp_path: Path) -> None:
-    folder = tmp_path / "quorate-data"
-    result = quorate("serve", "--folder", folder, "--port", 0, "--store", "etcd://127.0.0.1:1/quorate")
+    folder = tmp_path / "quoracy-data"
+    result = quoracy("serve", "--folder", folder, "--port", 0, "--store", "etcd://127.0.0.1:1/quoracy")
     assert result.returncode == CATALOG["journal_busy"].exit
-    assert "etcd://127.0.0.1:1/quorate does not answer" in " ".join(result.stderr.split())
+    assert "etcd://127.0.0.1:1/quoracy does not answer" in " ".join(result.stderr.split())
     assert "what to do: see to etcd" in " ".join(result.stderr.split())
-    wrong = quorate("serve", "--folder", folder, "--port", 0, "--store", "etcd://nowhere:port/quorate")
+    wrong = quoracy("serve", "--folder", folder, "--port", 0, "--store", "etcd://nowhere:port/quoracy")
     assert wrong.returncode == CATALOG["config"].exit
-    assert "store.etcd = 'etcd://nowhere:port/quorate': write etcd://HOST:PORT" in " ".join(wrong.stderr.split())
+    assert "store.etcd = 'etcd://nowhere:port/quoracy': write etcd://HOST:PORT" in " ".join(wrong.stderr.split())

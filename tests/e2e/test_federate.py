@@ -1,4 +1,4 @@
-"""``quorate federate`` and ``quorate federated history``, as people start them, with participants elsewhere."""
+"""``quoracy federate`` and ``quoracy federated history``, as people start them, with participants elsewhere."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from tests.e2e.command import PATIENCE_S, QUORATE, environment, quorate, told, until
+from tests.e2e.command import PATIENCE_S, QUORACY, environment, quoracy, told, until
 
-from quorate.launch import crowds
-from quorate.learn import mlp, tensors
-from quorate.learn.experiment import EVALUATIONS, SIZES
-from quorate.sdk.crowd_process import Wish
+from quoracy.launch import crowds
+from quoracy.learn import mlp, tensors
+from quoracy.learn.experiment import EVALUATIONS, SIZES
+from quoracy.sdk.crowd_process import Wish
 
 TASK = f"""
 run = "hospital"
@@ -37,7 +37,7 @@ class Federating:
     """The verb in a process of its own."""
 
     def __init__(self, folder: Path, file: Path, *options: object, port: int = 0) -> None:
-        command = [*QUORATE, "federate", str(file), "--folder", str(folder), "--port", str(port), "--json"]
+        command = [*QUORACY, "federate", str(file), "--folder", str(folder), "--port", str(port), "--json"]
         command += map(str, options)
         self.log = folder.parent / f"federate-{time.monotonic_ns()}.log"
         with self.log.open("wb") as log:
@@ -81,11 +81,11 @@ def federating(folder: Path, file: Path, *options: object, port: int = 0) -> Ite
 def wards(url: str, folder: Path, initial: bool = True) -> Wish:
     members = {f"ward-{part}": {"initial": initial} for part in range(6)}
     arguments = {"samples": "digits", "parts": 6}
-    return Wish(url, "hospital", members, f"file://{folder}/objects", "quorate.learn.experiment:make", arguments)
+    return Wish(url, "hospital", members, f"file://{folder}/objects", "quoracy.learn.experiment:make", arguments)
 
 
 def rounds(url: str) -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = told(quorate("federated", "history", "hospital", url, "--json"))["value"]["rounds"]
+    found: list[dict[str, Any]] = told(quoracy("federated", "history", "hospital", url, "--json"))["value"]["rounds"]
     return found
 
 
@@ -120,7 +120,7 @@ def test_what_is_wrong_with_a_task_is_said(tmp_path: Path) -> None:
     }
     for text, why in wrong.items():
         file.write_text(text)
-        result = quorate("federate", file, "--folder", tmp_path / "data", "--port", 0)
+        result = quoracy("federate", file, "--folder", tmp_path / "data", "--port", 0)
         assert result.returncode == 2, result.stderr
         assert why in result.stderr.replace("\n", " "), result.stderr
 
@@ -155,11 +155,11 @@ def test_the_history_as_a_table_and_as_pictures(tmp_path: Path) -> None:
     file.write_text(TASK)
     with federating(folder, file, "--clients", 6, "--rounds", 500) as started, crowds(wards(started.url, folder), 1):
         until(lambda: any(row["evaluation"] for row in rounds(started.url)), "a round that was evaluated")
-        table = quorate("federated", "history", "hospital", started.url, "--plot", tmp_path / "curves.html")
-        named = quorate("federated", "history", "hospital", started.url, "--drawn")
-        picture = quorate("federated", "history", "hospital", started.url, "--plot", tmp_path / "curves.svg")
-        nowhere = quorate("federated", "history", "hospital", started.url, "--plot", "/nowhere/curves.svg")
-        stopped = quorate("run", "stop", "hospital", started.url, "--reason", "enough")
+        table = quoracy("federated", "history", "hospital", started.url, "--plot", tmp_path / "curves.html")
+        named = quoracy("federated", "history", "hospital", started.url, "--drawn")
+        picture = quoracy("federated", "history", "hospital", started.url, "--plot", tmp_path / "curves.svg")
+        nowhere = quoracy("federated", "history", "hospital", started.url, "--plot", "/nowhere/curves.svg")
+        stopped = quoracy("run", "stop", "hospital", started.url, "--reason", "enough")
         assert stopped.returncode == 0, stopped.stderr
         code, last = started.ended()
     assert "accuracy" in table.stdout

@@ -9,12 +9,12 @@ from pathlib import Path
 
 import pytest
 from tests.doors.talk import Talk
-from tests.e2e.command import Serving, Working, quorate, until
+from tests.e2e.command import Serving, Working, quoracy, until
 from tests.e2e.wire import FAR, NEAR, Wire
 
-from quorate.doors.tcp import MAX_ASKED
-from quorate.wire.frames import FrameReader
-from quorate.wire.messages import Ask, Greet, Greeted
+from quoracy.doors.tcp import MAX_ASKED
+from quoracy.wire.frames import FrameReader
+from quoracy.wire.messages import Ask, Greet, Greeted
 
 RUN = "demo"
 STEPS = 1_000_000
@@ -44,13 +44,13 @@ def wire() -> Iterator[Wire]:
 
 @pytest.fixture
 def impatient(tmp_path: Path) -> Path:
-    file = tmp_path / "quorate.toml"
+    file = tmp_path / "quoracy.toml"
     file.write_text("[limits]\nidle_timeout_s = 2.0\n")
     return file
 
 
 def create(wire: Wire, server: Serving, *settings: str) -> None:
-    created = quorate("run", "create", RUN, server.url, *[f"--set={one}" for one in settings], within=wire.near)
+    created = quoracy("run", "create", RUN, server.url, *[f"--set={one}" for one in settings], within=wire.near)
     assert created.returncode == 0, created.stderr
 
 

@@ -14,7 +14,7 @@ from typing import Any
 
 from tests.sdk.live import RUN, LiveServer, wait_for
 
-import quorate
+import quoracy
 
 SETTINGS: dict[str, Any] = {"grpc": {"enabled": False}, "http": {"enabled": False}, "series": {"sample_s": 0.1}}
 
@@ -31,8 +31,8 @@ def count(server: LiveServer, name: str, subject: str = "") -> int:
 
 
 @contextmanager
-def working(server: LiveServer) -> Iterator[quorate.Worker]:
-    with quorate.connect(server.url, RUN, "w1") as worker:
+def working(server: LiveServer) -> Iterator[quoracy.Worker]:
+    with quoracy.connect(server.url, RUN, "w1") as worker:
         yield worker
 
 
@@ -93,14 +93,14 @@ def test_top_draws_the_speed_and_the_loss(tmp_path: Path) -> None:
             return count(server, "steps_per_s") > 0 and count(server, "metric.loss") > 0
 
         wait_for(known, "there is something to draw")
-        command = [sys.executable, "-m", "quorate", "top", RUN, server.url, "--once", "--span", "60"]
+        command = [sys.executable, "-m", "quoracy", "top", RUN, server.url, "--once", "--span", "60"]
         shown = subprocess.run(command, capture_output=True, text=True, check=True, timeout=60).stdout
     for called in ("steps/s", "loss"):
         assert re.search(rf"^{called} +[▁▂▃▄▅▆▇█ ]*[▁▂▃▄▅▆▇█] +\S+ +\S+ to \S+", shown, re.MULTILINE), shown
 
 
 def test_a_server_counts_what_happens(tmp_path: Path) -> None:
-    from quorate.coordinator import Coordinator
+    from quoracy.coordinator import Coordinator
 
     with Coordinator(tmp_path, series={"sample_s": 0.1}) as coordinator:
         coordinator.create(RUN, heartbeat_interval_s=0.1, heartbeat_timeout_s=1.0)
@@ -109,17 +109,17 @@ def test_a_server_counts_what_happens(tmp_path: Path) -> None:
         def value(name: str, **labels: str) -> float:
             return metrics.registry.get_sample_value(name, labels) or 0.0
 
-        with quorate.connect(coordinator.url, RUN, "w1") as worker:
+        with quoracy.connect(coordinator.url, RUN, "w1") as worker:
             for step in range(3):
                 worker.barrier("step", step)
-            wait_for(lambda: value("quorate_workers", run=RUN, state="Idle") == 1, "the worker is counted")
-            wait_for(lambda: value("quorate_heartbeats_total", run=RUN) >= 3, "heartbeats are counted")
-            assert value("quorate_barriers_total", run=RUN, outcome="released") == 3
-            assert value("quorate_barrier_wait_seconds_count", run=RUN) == 3
-            assert value("quorate_commands_total", outcome="accepted") >= 2
-            assert value("quorate_connections", door="tcp") >= 1
-            assert value("quorate_runs", phase="serving") == 1
-            assert value("quorate_heartbeat_age_seconds_count", run=RUN) > 0
+            wait_for(lambda: value("quoracy_workers", run=RUN, state="Idle") == 1, "the worker is counted")
+            wait_for(lambda: value("quoracy_heartbeats_total", run=RUN) >= 3, "heartbeats are counted")
+            assert value("quoracy_barriers_total", run=RUN, outcome="released") == 3
+            assert value("quoracy_barrier_wait_seconds_count", run=RUN) == 3
+            assert value("quoracy_commands_total", outcome="accepted") >= 2
+            assert value("quoracy_connections", door="tcp") >= 1
+            assert value("quoracy_runs", phase="serving") == 1
+            assert value("quoracy_heartbeat_age_seconds_count", run=RUN) > 0
         entries = coordinator.show(RUN)["entry"]
-        assert value("quorate_entries_total", run=RUN) == entries
-        assert value("quorate_commit_seconds_count") == entries
+        assert value("quoracy_entries_total", run=RUN) == entries
+        assert value("quoracy_commit_seconds_count") == entries

@@ -1,4 +1,4 @@
-"""``quorate join`` and ``quorate run create|pause|resume|stop`` as people use them, with real members and an own
+"""``quoracy join`` and ``quoracy run create|pause|resume|stop`` as people use them, with real members and an own
 trainer."""
 
 from __future__ import annotations
@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.e2e.command import QUORATE, Serving, environment, quorate, seen, told, until
+from tests.e2e.command import QUORACY, Serving, environment, quoracy, seen, told, until
 
-from quorate.learn.witnessed.manifest import load_checkpoint, model_hash
+from quoracy.learn.witnessed.manifest import load_checkpoint, model_hash
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 STATE = """
@@ -40,11 +40,11 @@ encoding = "int8"
 
 
 class Joined:
-    """``quorate join``, as a process."""
+    """``quoracy join``, as a process."""
 
     def __init__(self, url: str, folder: Path, name: str, *more: str) -> None:
         self.key = folder / "keys" / f"{name}.key"
-        command = [*QUORATE, "join", url, "--run", "own", "--trainer", "witnessed_numpy:Trainer", "--id", name]
+        command = [*QUORACY, "join", url, "--run", "own", "--trainer", "witnessed_numpy:Trainer", "--id", name]
         command += ["--identity", str(self.key), "--cache", str(folder / "cache"), "--json", *more]
         self.process = subprocess.Popen(
             command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=EXAMPLES, env=environment()
@@ -72,8 +72,8 @@ class Town:
     def create(self, rounds: int, total: int) -> None:
         file = self.folder / "state.toml"
         file.write_text(STATE.format(rounds=rounds, total=f"total_steps = {total}" if total else ""))
-        assert quorate("run", "validate", file).returncode == 0
-        made = quorate("run", "create", file, "--json", url=self.url)
+        assert quoracy("run", "validate", file).returncode == 0
+        made = quoracy("run", "create", file, "--json", url=self.url)
         assert told(made)["ok"]
 
     def join(self, name: str, *more: str) -> Joined:
@@ -81,7 +81,7 @@ class Town:
         return self.members[-1]
 
     def shown(self) -> dict[str, Any]:
-        found: dict[str, Any] = told(quorate("run", "show", "own", "--json", url=self.url))["value"]
+        found: dict[str, Any] = told(quoracy("run", "show", "own", "--json", url=self.url))["value"]
         return found
 
     def until(self, condition: Callable[[dict[str, Any]], bool], what: str) -> None:
@@ -114,15 +114,15 @@ def test_a_run_is_paused_resumed_and_stopped_with_a_checkpoint_that_is_the_membe
     town.create(rounds=50, total=0)
     members = [town.join(name) for name in ("a", "b", "c")]
     town.until(lambda shown: shown["step"] > 0, "they train")
-    assert quorate("run", "pause", "own", "--reason", "lunch", url=town.url).returncode == 0
+    assert quoracy("run", "pause", "own", "--reason", "lunch", url=town.url).returncode == 0
     town.until(lambda shown: shown["phase"] == "Paused", "what was under way is finished")
     paused = town.shown()
     assert paused["reason"] == "lunch"
     assert (paused["checkpoint"]["source"], paused["checkpoint"]["step"]) == ("stored", paused["step"])
     assert paused["account"]["open"] == 0
-    assert quorate("run", "resume", "own", url=town.url).returncode == 0
+    assert quoracy("run", "resume", "own", url=town.url).returncode == 0
     town.until(lambda shown: shown["step"] > paused["step"], "they go on")
-    assert quorate("run", "stop", "own", "--reason", "good enough", url=town.url).returncode == 0
+    assert quoracy("run", "stop", "own", "--reason", "good enough", url=town.url).returncode == 0
     values = [member.ended()["value"] for member in members]
     shown = town.shown()
     assert (shown["phase"], shown["reason"]) == ("Finished", "good enough")
@@ -148,7 +148,7 @@ def test_sigterm_leaves_properly_and_the_same_key_is_known_again(town: Town) -> 
 
 def test_a_trainer_that_is_not_there_is_named(town: Town) -> None:
     town.create(rounds=5, total=10)
-    result = quorate("join", town.url, "--run", "own", "--trainer", "nobody:Trainer", "--id", "a", "--json",
+    result = quoracy("join", town.url, "--run", "own", "--trainer", "nobody:Trainer", "--id", "a", "--json",
                      XDG_STATE_HOME=str(town.folder), XDG_CACHE_HOME=str(town.folder))  # fmt: skip
     error = told(result)["error"]
     assert (error["code"], "nobody:Trainer" in error["why"]) == ("config", True)

@@ -12,18 +12,18 @@ from tests.e2e.command import Serving
 from tests.e2e.fleet import RUN, Fleet
 from tests.stores.etcd import free_ports
 
-from quorate.bench.crowd import create_run
-from quorate.core.kinds import KINDS
-from quorate.core.run import fold
+from quoracy.bench.crowd import create_run
+from quoracy.core.kinds import KINDS
+from quoracy.core.run import fold
 
-KILLS = 100 if os.environ.get("QUORATE_SOAK") else 5
+KILLS = 100 if os.environ.get("QUORACY_SOAK") else 5
 WORKERS = 12
 
 
-@pytest.mark.timeout(900 if os.environ.get("QUORATE_SOAK") else 120)
+@pytest.mark.timeout(900 if os.environ.get("QUORACY_SOAK") else 120)
 def test_a_coordinator_killed_under_load_loses_nothing(tmp_path: Path) -> None:
-    fleet = Fleet(WORKERS, seed=int(os.environ.get("QUORATE_SEED", "1")))
-    folder, config, ports = tmp_path / "runs", tmp_path / "quorate.toml", free_ports(3)
+    fleet = Fleet(WORKERS, seed=int(os.environ.get("QUORACY_SEED", "1")))
+    folder, config, ports = tmp_path / "runs", tmp_path / "quoracy.toml", free_ports(3)
     config.write_text(f"[grpc]\nport = {ports[1]}\n[http]\nport = {ports[2]}\n")
     address = ("127.0.0.1", ports[0])
     server = Serving(folder, "--config", config, port=ports[0])

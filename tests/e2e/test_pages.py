@@ -14,7 +14,7 @@ from types import ModuleType
 
 import pytest
 
-from quorate.coordinator import Coordinator
+from quoracy.coordinator import Coordinator
 
 ROOT = Path(__file__).parents[2]
 PAGES = ("README.md", "docs/coordinator.md", "docs/simulator.md")
@@ -28,7 +28,7 @@ def commands(page: str) -> list[list[str]]:
     for block in BLOCK.findall((ROOT / page).read_text()):
         for line in block.splitlines():
             words = shlex.split(line, comments=True)
-            if words[:1] == ["quorate"]:
+            if words[:1] == ["quoracy"]:
                 found.append([SHORTER.get(word, word) for word in words])
     return found
 
@@ -48,10 +48,10 @@ def test_every_command_of_the_pages_runs(tmp_path: Path) -> None:
     shown = [words for page in PAGES for words in commands(page)]
     assert len(shown) > 15
     ready = tmp_path / "ready"
-    environment = {**os.environ, "QUORATE_URL": "", "COLUMNS": "120"}
+    environment = {**os.environ, "QUORACY_URL": "", "COLUMNS": "120"}
     port = "0"
     serve = subprocess.Popen(
-        [sys.executable, "-m", "quorate", "serve", "--port", port, "--ready-file", str(ready)],
+        [sys.executable, "-m", "quoracy", "serve", "--port", port, "--ready-file", str(ready)],
         cwd=tmp_path, env=environment, stderr=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
     )  # fmt: skip
     try:
@@ -60,7 +60,7 @@ def test_every_command_of_the_pages_runs(tmp_path: Path) -> None:
             assert serve.poll() is None
             assert time.monotonic() < deadline
             time.sleep(0.02)
-        environment["QUORATE_URL"] = ready.read_text().split()[0]
+        environment["QUORACY_URL"] = ready.read_text().split()[0]
         created = False
         for words in shown:
             if words[1] == "serve" or (created and words[1:4] == ["run", "create", "demo"]):
@@ -68,7 +68,7 @@ def test_every_command_of_the_pages_runs(tmp_path: Path) -> None:
             created = created or words[1:3] == ["run", "create"]
             once = ["--once"] if words[1] == "top" else []
             done = subprocess.run(
-                [sys.executable, "-m", "quorate", *words[1:], *once],
+                [sys.executable, "-m", "quoracy", *words[1:], *once],
                 cwd=tmp_path, env=environment, capture_output=True, text=True, check=False, timeout=120,
             )  # fmt: skip
             fine = (0, 1) if words[1] == "bench" else (0,)  # how fast this machine is now is not what is tested

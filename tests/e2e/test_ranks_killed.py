@@ -20,7 +20,7 @@ from tests.e2e.ranks_crew import Crew, Member, store_url
 from tests.sdk.live import wait_for
 from tests.stores.etcd import Etcd
 
-SOAK = bool(os.environ.get("QUORATE_SOAK"))
+SOAK = bool(os.environ.get("QUORACY_SOAK"))
 T_DEAD_S = 1.5
 BOUND_S = T_DEAD_S + 1.0
 TRIES = 2
@@ -130,7 +130,7 @@ def ways_on(store: str) -> list[str]:
 
 
 def points(store: str) -> list[Point]:
-    """All with QUORATE_SOAK=1; otherwise around the writing of the record, before it is told, and the first and the
+    """All with QUORACY_SOAK=1; otherwise around the writing of the record, before it is told, and the first and the
     last. What takes several keys of a bare store also has an inside."""
     ways = ways_on(store)
     every = [(at, side) for at in range(len(ways)) for side in ("before", "after")]

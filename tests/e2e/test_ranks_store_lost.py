@@ -15,7 +15,7 @@ DEAD_S = 12.0
 STANDBY = """
 import sys, torch.distributed
 sys.stdout.write("ready\\n"); sys.stdout.flush(); sys.stdin.readline()
-from quorate.stores import tcpstore
+from quoracy.stores import tcpstore
 tcpstore.serve(["--port", sys.argv[1]])
 """
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.e2e.command import environment, quorate
+from tests.e2e.command import environment, quoracy
 from tests.sdk.live import wait_for
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "ranks_torch.py"
@@ -95,7 +95,7 @@ def test_a_torch_loop_survives_the_loss_of_a_rank_and_takes_it_back(tmp_path: Pa
         wait_for(lambda: any(it["members"] == [0, 2] for it in ranks[0].said("number")), "the rest go on", LONG_S)
         ranks.append(Torch(tmp_path, 1))
         wait_for(lambda: len(ranks[3].said("number")) >= 20 or not ranks[3].running(), "it takes part again", LONG_S)
-        stopped = quorate("ranks", "stop", f"sqlite://{tmp_path}/store", "--run", "demo", "--reason", "enough")
+        stopped = quoracy("ranks", "stop", f"sqlite://{tmp_path}/store", "--run", "demo", "--reason", "enough")
         assert stopped.returncode == 0, stopped.stderr
         wait_for(lambda: all(not rank.running() for rank in ranks), "all have come to the end", LONG_S)
         by_number: dict[int, set[str]] = {}

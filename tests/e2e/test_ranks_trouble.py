@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.e2e.command import quorate, told
+from tests.e2e.command import quoracy, told
 from tests.e2e.ranks_crew import DEAD_S, RUN, Crew, next_it
 from tests.sdk.live import alive, free_port, wait_for
 
@@ -152,7 +152,7 @@ def test_fewer_than_min_members_wait_until_enough_are_back(store: str, tmp_path:
         next_it(ranks[0], lambda it: it["number"] >= 2)
         ranks[1].kill(signal.SIGKILL)
         ranks[1].wait()
-        status = told(quorate("ranks", "status", store, "--run", RUN, "--json"))["value"]
+        status = told(quoracy("ranks", "status", store, "--run", RUN, "--json"))["value"]
         number = status["number"]
         assert not ranks[0].said("over")
         crew.start(1)
@@ -206,7 +206,7 @@ def test_a_learner_is_counted_in_when_it_is_ready(store: str, tmp_path: Path) ->
 
 def test_a_beater_that_dies_or_stands_still_is_replaced_in_the_same_life(store: str, tmp_path: Path) -> None:
     with Crew(store, tmp_path, form_members=2, t_dead_s=6.0) as crew:
-        ranks = [crew.start(rank, env={"QUORATE_LOG": "warn"}) for rank in range(2)]
+        ranks = [crew.start(rank, env={"QUORACY_LOG": "warn"}) for rank in range(2)]
         beater = ranks[0].hear("in")
         next_it(ranks[0], lambda it: it["number"] >= 2)
         os.kill(beater, signal.SIGKILL)
@@ -266,15 +266,15 @@ def test_a_rank_with_other_settings_than_the_run_is_refused_by_name(store: str, 
 
 def test_stages_and_records_are_logged_where_they_are_wanted(store: str, tmp_path: Path) -> None:
     with Crew(store, tmp_path) as crew:
-        rank = crew.start(0, until=3, env={"QUORATE_LOG": "debug"})
+        rank = crew.start(0, until=3, env={"QUORACY_LOG": "debug"})
         rank.hear("over")
         rank.wait()
         stages = [line.rpartition("rank 0: ")[2] for line in rank.errors.splitlines() if "DEBUG" in line]
         assert stages[:6] == ["Joining", "NewIteration", "Training", "Ready", "Consensus", "Advance"]
         assert stages[-1] == "Stopped"
         assert "attempt 2 of iteration 0 committed by rank 0" in rank.errors
-        loud = crew.start(0, "ends", env={"QUORATE_LOG": "loud"})
-        assert "QUORATE_LOG = 'loud': one of: debug" in loud.hear("raised")[2]
+        loud = crew.start(0, "ends", env={"QUORACY_LOG": "loud"})
+        assert "QUORACY_LOG = 'loud': one of: debug" in loud.hear("raised")[2]
 
 
 # -- from outside ---------------------------------------------------------------------------------------------------
@@ -284,16 +284,16 @@ def test_an_operator_stops_the_run_and_every_loop_ends(store: str, tmp_path: Pat
     with Crew(store, tmp_path, form_members=2) as crew:
         ranks = [crew.start(rank) for rank in range(2)]
         next_it(ranks[0], lambda it: it["number"] >= 2)
-        result = quorate("ranks", "stop", store, "--run", RUN, "--reason", "the loss is flat", "--json")
+        result = quoracy("ranks", "stop", store, "--run", RUN, "--reason", "the loss is flat", "--json")
         assert told(result)["value"]["entry"] > 2
         for rank in ranks:
             assert rank.hear("over") == "RunClosed"
             assert rank.wait() == 0
-        again = quorate("ranks", "stop", store, "--run", RUN, "--reason", "x")
+        again = quoracy("ranks", "stop", store, "--run", RUN, "--reason", "x")
         assert again.returncode == 5
         late = crew.start(5)
         assert late.hear("over") == "RunClosed"
-        shown = quorate("ranks", "log", store, "--run", RUN)
+        shown = quoracy("ranks", "log", store, "--run", RUN)
         assert "the run was stopped: the loss is flat" in shown.stdout
 
 
@@ -303,16 +303,16 @@ def test_status_and_log_tell_from_outside_who_is_there_and_what_happened(store: 
         next_it(ranks[0], lambda it: it["number"] >= 2)
         ranks[1].kill(signal.SIGKILL)
         decision, _ = crew.until_gone(1)
-        value = told(quorate("ranks", "status", store, "--run", RUN, "--json"))["value"]
+        value = told(quoracy("ranks", "status", store, "--run", RUN, "--json"))["value"]
         assert value["phase"] == "Running"
         assert value["number"] > decision.number
         states = [(rank["state"], rank["beating"]) for rank in value["ranks"]]
         assert states == [("Member", True), ("Lost", False), ("Member", True)]
         assert value["ranks"][0]["beat_age_s"] < DEAD_S
-        text = quorate("ranks", "status", store, "--run", RUN).stdout
+        text = quoracy("ranks", "status", store, "--run", RUN).stdout
         assert "crew Running" in text
         assert "Lost" in text
-        log = told(quorate("ranks", "log", store, "--run", RUN, "--faults", "--json"))["value"]["attempts"]
+        log = told(quoracy("ranks", "log", store, "--run", RUN, "--faults", "--json"))["value"]["attempts"]
         given_up = next(each for each in log if each["gone"])
         assert given_up["gone"][0]["rank"] == "1"
         assert (given_up["in"], given_up["members"]) == (["0", "1", "2"], ["0", "2"])
@@ -320,7 +320,7 @@ def test_status_and_log_tell_from_outside_who_is_there_and_what_happened(store: 
         assert given_up["training_us"] > 0
         assert given_up["decider"] in ("0", "2")
         assert log[0]["outcome"] == "formed"
-        shown = quorate("ranks", "log", store, "--run", RUN, "--faults").stdout
+        shown = quoracy("ranks", "log", store, "--run", RUN, "--faults").stdout
         assert "1 given up: no sign of" in shown
         head, formed, counted_in, *_ = shown.splitlines()
         assert head.split() == ["at", "attempt", "of", "outcome", "by", "in", "train", "wait", "decide", "last"]
@@ -331,14 +331,14 @@ def test_status_and_log_tell_from_outside_who_is_there_and_what_happened(store: 
 def test_what_is_not_there_is_named_with_the_exit_code_of_the_catalog(store: str, tmp_path: Path) -> None:
     with Crew(store, tmp_path) as crew:
         crew.start(0, until=1).hear("over")
-    result = quorate("ranks", "status", store, "--run", "other", "--json")
+    result = quoracy("ranks", "status", store, "--run", "other", "--json")
     assert (result.returncode, told(result)["error"]["code"]) == (4, "unknown_run")
-    result = quorate("ranks", "log", f"sqlite://{tmp_path}/nothing", "--run", RUN)
+    result = quoracy("ranks", "log", f"sqlite://{tmp_path}/nothing", "--run", RUN)
     assert result.returncode == 2
     assert not (tmp_path / "nothing").exists()
-    result = quorate("ranks", "log", "redis://x", "--run", RUN)
+    result = quoracy("ranks", "log", "redis://x", "--run", RUN)
     assert result.returncode == 2
     assert "sqlite:///FOLDER" in result.stderr.replace("\n", " ")
-    result = quorate("ranks", "status", f"etcd://127.0.0.1:{free_port()}/x", "--run", RUN, "--timeout", "1")
+    result = quoracy("ranks", "status", f"etcd://127.0.0.1:{free_port()}/x", "--run", RUN, "--timeout", "1")
     assert result.returncode in (7, 9)
     assert "start the store" in result.stderr.replace("\n", " ")

@@ -1,4 +1,4 @@
-"""``quorate serve`` from its first line to its last: ready, logging, draining, and all the ways it cannot start."""
+"""``quoracy serve`` from its first line to its last: ready, logging, draining, and all the ways it cannot start."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from typing import Any
 import pytest
 from msgspec import Raw
 from tests.doors.talk import Talk
-from tests.e2e.command import Serving, quorate, seen, told, until
+from tests.e2e.command import Serving, quoracy, seen, told, until
 from tests.e2e.fleet import RUN, Fleet
 
-from quorate.core.cluster.events import WorkerLeft, WorkerRegistered
-from quorate.core.codec import encode
-from quorate.core.errors import CATALOG
-from quorate.core.members import Cause
-from quorate.core.messages import Call
-from quorate.version import __version__
-from quorate.wire.messages import Goodbye
+from quoracy.core.cluster.events import WorkerLeft, WorkerRegistered
+from quoracy.core.codec import encode
+from quoracy.core.errors import CATALOG
+from quoracy.core.members import Cause
+from quoracy.core.messages import Call
+from quoracy.version import __version__
+from quoracy.wire.messages import Goodbye
 
 
 def words(text: str) -> str:
@@ -44,14 +44,14 @@ def test_a_ready_server_says_where_it_is_and_how_to_go_on(tmp_path: Path) -> Non
         (line,) = server.out.splitlines()
         assert server.url in line
         assert str(folder) in line
-        assert f"quorate run create NAME {server.url}" in line
-        assert told(quorate("run", "create", "demo", server.url, "--json"))["value"]["run"] == "demo"
+        assert f"quoracy run create NAME {server.url}" in line
+        assert told(quoracy("run", "create", "demo", server.url, "--json"))["value"]["run"] == "demo"
 
 
 @pytest.mark.parametrize("which", [signal.SIGTERM, signal.SIGINT])
 def test_a_signal_drains_and_the_exit_code_is_0(tmp_path: Path, which: signal.Signals) -> None:
     with Serving(tmp_path / "runs") as server:
-        quorate("run", "create", "demo", server.url)
+        quoracy("run", "create", "demo", server.url)
         with Talk(server.url) as talk:
             talk.join("w1")
             assert server.stop(which) == 0
@@ -64,7 +64,7 @@ def test_a_fleet_under_way_is_drained_at_once_and_goes_on_with_the_next_server(t
     """Something is always under way in such a fleet: a drain that waited for a quiet moment would wait for ever."""
     folder, fleet = tmp_path / "runs", Fleet(12, seed=1)
     with Serving(folder) as server:
-        quorate("run", "create", RUN, server.url, "--set", "barrier_min=12")
+        quoracy("run", "create", RUN, server.url, "--set", "barrier_min=12")
         address = ("127.0.0.1", int(server.url.rpartition(":")[2]))
         assert fleet.drive(address, lambda: fleet.lowest() >= 5)
         began = time.monotonic()
@@ -87,18 +87,18 @@ def test_a_second_signal_does_not_wait(tmp_path: Path) -> None:
     """The first one would: somebody else holds the journal, so that what is under way cannot be written."""
     folder = tmp_path / "runs"
     with Serving(folder) as server, Talk(server.url) as talk:
-        quorate("run", "create", "demo", server.url)
+        quoracy("run", "create", "demo", server.url)
         with contextlib.closing(sqlite3.connect(folder / "journal.db", isolation_level=None)) as other:
             other.execute("BEGIN IMMEDIATE")
             talk.say(Call("demo", Cause("w1", 0, 0), Raw(encode(WorkerRegistered("w1", 0, bytes(16))))))
             until(lambda: "being written" in explained(server).get("sentence", ""), "a slow write")
-            assert "being written" in quorate("explain", "demo", server.url).stdout
+            assert "being written" in quoracy("explain", "demo", server.url).stdout
             server.send(signal.SIGTERM)
             until(lambda: [line for line in server.log() if "signal" in line], "draining")
             assert server.stop() == 128 + signal.SIGTERM
             assert server.log("ends at once")
     with Serving(folder) as server:
-        assert told(quorate("status", server.url, "--json"))["value"]["server"]["serving"] is True
+        assert told(quoracy("status", server.url, "--json"))["value"]["server"]["serving"] is True
 
 
 def test_with_json_the_first_line_says_where_it_is_and_the_last_how_it_went(tmp_path: Path) -> None:
@@ -110,9 +110,9 @@ def test_with_json_the_first_line_says_where_it_is_and_the_last_how_it_went(tmp_
             "version": __version__, "pid": server.process.pid, "doors": ready["doors"],
         }  # fmt: skip
         assert list(ready["doors"]) == ["tcp", "grpc", "http"]
-        assert ready["host"] == told(quorate("status", server.url, "--json"))["value"]["server"]["host"]
+        assert ready["host"] == told(quoracy("status", server.url, "--json"))["value"]["server"]["host"]
         assert (follows["url"], follows["serving"]) == (second.url, False)
-        quorate("run", "create", "demo", server.url)
+        quoracy("run", "create", "demo", server.url)
         assert server.stop() == 0
         first, last = map(json.loads, server.out.splitlines())
         assert first == ready
@@ -124,10 +124,10 @@ def test_with_json_the_first_line_says_where_it_is_and_the_last_how_it_went(tmp_
 def test_a_memory_store_forgets_and_says_so(tmp_path: Path) -> None:
     with Serving(tmp_path / "runs", "--store", "memory") as server:
         assert "memory only" in server.out
-        assert quorate("run", "create", "demo", server.url).returncode == 0
+        assert quoracy("run", "create", "demo", server.url).returncode == 0
         assert server.stop() == 0
     with Serving(tmp_path / "runs", "--store", "memory") as server:
-        assert told(quorate("run", "list", server.url, "--json"))["value"] == []
+        assert told(quoracy("run", "list", server.url, "--json"))["value"] == []
 
 
 # -- its log ----------------------------------------------------------------------------------------------------------
@@ -136,7 +136,7 @@ def test_a_memory_store_forgets_and_says_so(tmp_path: Path) -> None:
 def test_every_decision_is_logged_once_with_its_reason(tmp_path: Path) -> None:
     with Serving(tmp_path / "runs") as server:
         settings = ["--set", "heartbeat_interval_s=0.1", "--set", "heartbeat_timeout_s=0.5"]
-        quorate("run", "create", "demo", server.url, *settings)
+        quoracy("run", "create", "demo", server.url, *settings)
         with Talk(server.url) as talk:
             talk.join("w1")
             talk.ready("w1")
@@ -144,7 +144,7 @@ def test_every_decision_is_logged_once_with_its_reason(tmp_path: Path) -> None:
             refusal = talk.ready("w1", seq=3)
             talk.join("w2")
             lost = until(lambda: server.log("worker lost"), "the loss of w2")
-        quorate("run", "stop", "demo", server.url, "--reason", "tested")
+        quoracy("run", "stop", "demo", server.url, "--reason", "tested")
         until(lambda: server.log("explain", why="the run is over: tested"), "the end")
         assert server.stop() == 0
         assert [(line["member"], line["level"]) for line in lost] == [("w2", "warn")]
@@ -159,14 +159,14 @@ def test_every_decision_is_logged_once_with_its_reason(tmp_path: Path) -> None:
 
 def test_what_a_run_waits_for_is_logged_once_although_time_passes(tmp_path: Path) -> None:
     with Serving(tmp_path / "runs") as server:
-        quorate("run", "create", "demo", server.url, "--set", "heartbeat_timeout_s=3600")
+        quoracy("run", "create", "demo", server.url, "--set", "heartbeat_timeout_s=3600")
         with Talk(server.url) as talk:
             for name in ("w1", "w2"):
                 talk.join(name)
                 talk.ready(name)
             talk.arrive("w1", 0)
             until(lambda: [line for line in server.log("explain") if "waits for w2" in line["why"]], "the wait for w2")
-            shown = told(quorate("explain", "demo", server.url, "--json"))["value"]
+            shown = told(quoracy("explain", "demo", server.url, "--json"))["value"]
             assert shown["waits"][0]["waited_us"] > 0
 
             def long() -> list[Any]:
@@ -182,7 +182,7 @@ def test_what_a_run_waits_for_is_logged_once_although_time_passes(tmp_path: Path
 
 def test_the_level_of_the_log_is_an_option(tmp_path: Path) -> None:
     with Serving(tmp_path / "runs", "--log-level", "warn") as server:
-        quorate("run", "create", "demo", server.url)
+        quoracy("run", "create", "demo", server.url)
         assert server.stop() == 0
         assert server.log() == []
 
@@ -191,7 +191,7 @@ def test_the_level_of_the_log_is_an_option(tmp_path: Path) -> None:
 
 
 def refused(*arguments: object) -> tuple[int, str]:
-    result = quorate("serve", *arguments)
+    result = quoracy("serve", *arguments)
     assert "Traceback" not in result.stderr
     assert result.stdout == ""
     return result.returncode, words(result.stderr)
@@ -210,7 +210,7 @@ def test_with_json_a_failure_is_the_one_object(tmp_path: Path) -> None:
     """As of other verbs: for programs on standard output, for people beside it, and the exit code of the catalog."""
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
-        result = quorate("serve", "--folder", tmp_path, "--port", port, "--json")
+        result = quoracy("serve", "--folder", tmp_path, "--port", port, "--json")
     assert result.returncode == CATALOG["config"].exit
     assert len(result.stdout.splitlines()) == 1
     last = told(result)
@@ -218,7 +218,7 @@ def test_with_json_a_failure_is_the_one_object(tmp_path: Path) -> None:
     assert f"listen.port = {port}" in last["error"]["why"]
     assert last["notes"] == [f"config: {last['error']['why']}"]
     assert "another program listens there" in words(result.stderr)
-    unfit = told(quorate("serve", "--folder", tmp_path, "--store", "paper", "--json"))
+    unfit = told(quoracy("serve", "--folder", tmp_path, "--store", "paper", "--json"))
     assert "store.kind = 'paper'" in unfit["error"]["why"]
 
 
@@ -244,7 +244,7 @@ def test_an_address_that_others_can_reach_needs_tls_and_tokens(tmp_path: Path) -
 
 
 def test_all_bad_settings_are_named_at_once(tmp_path: Path) -> None:
-    file = tmp_path / "quorate.toml"
+    file = tmp_path / "quoracy.toml"
     file.write_text("[listen]\nprot = 7\n[host]\nbeat_s = 'often'\n")
     code, said = refused("--config", file, "--store", "paper")
     assert code == CATALOG["config"].exit
@@ -254,19 +254,19 @@ def test_all_bad_settings_are_named_at_once(tmp_path: Path) -> None:
 
 
 def test_a_file_sets_what_options_do_not(tmp_path: Path) -> None:
-    file = tmp_path / "quorate.toml"
+    file = tmp_path / "quoracy.toml"
     file.write_text("[runs.cluster]\nbarrier_min = 7\n[log]\nlevel = 'error'\n")
     with Serving(tmp_path / "runs", "--config", file) as server:
-        quorate("run", "create", "demo", server.url)
+        quoracy("run", "create", "demo", server.url)
         assert server.log() == []
     with Serving(tmp_path / "runs", "--config", file, "--log-level", "info") as server:
         until(lambda: server.log("serving"), "the log")
-        journal = quorate("journal", "show", tmp_path / "runs", "demo", "--limit", "1", "--json")
+        journal = quoracy("journal", "show", tmp_path / "runs", "demo", "--limit", "1", "--json")
         created = json.loads(journal.stdout.splitlines()[-1])["entries"][0]["events"][0]
         assert created["fields"]["config"]["barrier_min"] == 7
 
 
-def test_a_journal_of_a_newer_quorate_is_not_touched(tmp_path: Path) -> None:
+def test_a_journal_of_a_newer_quoracy_is_not_touched(tmp_path: Path) -> None:
     with Serving(tmp_path / "runs") as server:
         assert server.stop() == 0
     with contextlib.closing(sqlite3.connect(tmp_path / "runs" / "journal.db", isolation_level=None)) as database:
@@ -280,17 +280,17 @@ def test_a_journal_of_a_newer_quorate_is_not_touched(tmp_path: Path) -> None:
 def test_a_damaged_journal_is_named_with_the_way_to_mend_it(tmp_path: Path) -> None:
     folder = tmp_path / "runs"
     with Serving(folder) as server:
-        quorate("run", "create", "demo", server.url)
+        quoracy("run", "create", "demo", server.url)
         assert server.stop() == 0
     whole = (folder / "journal.db").read_bytes()
     (folder / "journal.db").write_bytes(whole[:100] + b"\xff" * (len(whole) - 100))
     code, said = refused("--folder", folder, "--port", 0)
     assert code == CATALOG["journal_corrupt"].exit
-    assert f"quorate journal verify {folder}" in said
+    assert f"quoracy journal verify {folder}" in said
 
 
 def test_a_ready_file_that_cannot_be_written_is_named(tmp_path: Path) -> None:
-    result = quorate("serve", "--folder", tmp_path / "runs", "--port", 0, "--ready-file", tmp_path / "no" / "where")
+    result = quoracy("serve", "--folder", tmp_path / "runs", "--port", 0, "--ready-file", tmp_path / "no" / "where")
     assert result.returncode == CATALOG["config"].exit
     assert "--ready-file" in result.stderr
     assert "Traceback" not in result.stderr

@@ -13,14 +13,14 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from tests.e2e.command import PATIENCE_S, QUORATE, Serving, Working, environment, quorate, seen, told, until
+from tests.e2e.command import PATIENCE_S, QUORACY, Serving, Working, environment, quoracy, seen, told, until
 from tests.e2e.disk import Disk
 from tests.e2e.fleet import RUN, Fleet
 
-from quorate.core.members import Accepted
-from quorate.core.messages import Answered, Declined, Told, Welcome
-from quorate.demo.account import read_account
-from quorate.stores import SqliteJournal
+from quoracy.core.members import Accepted
+from quoracy.core.messages import Answered, Declined, Told, Welcome
+from quoracy.demo.account import read_account
+from quoracy.stores import SqliteJournal
 
 DEMO, BARRIERS = "demo", 200
 TIMEOUT_S = 2.0
@@ -32,7 +32,7 @@ OF_THE_JOURNAL = (Answered, Told, Welcome, Declined)
 
 @contextlib.contextmanager
 def serving(folder: Path, disk: Disk) -> Iterator[Serving]:
-    file = folder.parent / "quorate.toml"
+    file = folder.parent / "quoracy.toml"
     file.write_text("[host]\nslow_write_s = 0.2\n")
     with Serving(folder, "--config", file, **disk.variables) as server:
         yield server
@@ -40,7 +40,7 @@ def serving(folder: Path, disk: Disk) -> Iterator[Serving]:
 
 def said_meanwhile(fleet: Fleet, server: Serving, *arguments: str) -> dict[str, Any]:
     """What a command says while the fleet goes on talking."""
-    command = [*QUORATE, *arguments, server.url, "--json"]
+    command = [*QUORACY, *arguments, server.url, "--json"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment()) as process:
         assert process.stdout is not None
         assert fleet.drive(address(server), lambda: process.poll() is not None)
@@ -82,7 +82,7 @@ def passages(workers: list[Working]) -> set[tuple[str, int, int]]:
 def test_while_a_commit_hangs_nobody_is_told_and_nobody_is_given_up(tmp_path: Path) -> None:
     disk, folder, fleet = Disk(tmp_path), tmp_path / "runs", Fleet(4, seed=1)
     with serving(folder, disk) as server, contextlib.closing(fleet):
-        quorate("run", "create", RUN, server.url, "--set", "barrier_min=4", *BEATS)
+        quoracy("run", "create", RUN, server.url, "--set", "barrier_min=4", *BEATS)
         assert fleet.drive(address(server), lambda: fleet.lowest() >= 5)
         disk.slow()
 
@@ -130,7 +130,7 @@ def test_workers_that_hear_nothing_while_a_commit_hangs_go_on_where_they_were(tm
     """Real processes with the SDK: silence makes them connect anew, and what they asked for is answered once."""
     disk, folder = Disk(tmp_path), tmp_path / "runs"
     with serving(folder, disk) as server:
-        quorate("run", "create", DEMO, server.url, "--set", "barrier_min=3", *BEATS)
+        quoracy("run", "create", DEMO, server.url, "--set", "barrier_min=3", *BEATS)
         with contextlib.ExitStack() as ends:
             names = ("w1", "w2", "w3")
             started = [Working(tmp_path, server.url, DEMO, name, BARRIERS) for name in names]
@@ -142,7 +142,7 @@ def test_workers_that_hear_nothing_while_a_commit_hangs_go_on_where_they_were(tm
                 return str(seen(server.url, "show", DEMO).get("explanation", {}).get("sentence", ""))
 
             entry = until(lambda: awaited(sentence())[0], "explain names the slow write")
-            assert awaited(told(quorate("explain", DEMO, server.url, "--json"))["value"]["sentence"])[0] == entry
+            assert awaited(told(quoracy("explain", DEMO, server.url, "--json"))["value"]["sentence"])[0] == entry
             before = [worker.passed for worker in workers]
             until(lambda: awaited(sentence())[1] > LONG_S, "longer than the patience of a detector")
             durable = journal(folder, DEMO)

@@ -12,15 +12,15 @@ from pathlib import Path
 import pytest
 from msgspec import Raw
 from tests.doors.talk import Talk
-from tests.e2e.command import Serving, Working, quorate, until
+from tests.e2e.command import Serving, Working, quoracy, until
 
-from quorate.core.cluster.events import WorkerRegistered
-from quorate.core.codec import encode
-from quorate.core.members import Cause
-from quorate.core.messages import Call
-from quorate.doors.tcp import MAX_ASKED
-from quorate.wire.frames import frame
-from quorate.wire.messages import Ask, Replied
+from quoracy.core.cluster.events import WorkerRegistered
+from quoracy.core.codec import encode
+from quoracy.core.members import Cause
+from quoracy.core.messages import Call
+from quoracy.doors.tcp import MAX_ASKED
+from quoracy.wire.frames import frame
+from quoracy.wire.messages import Ask, Replied
 
 RUN, STEPS = "demo", 1_000_000
 CROWD = 200
@@ -33,12 +33,12 @@ SLACK_BYTES = 32 * 1024 * 1024
 
 @pytest.fixture
 def server(tmp_path: Path) -> Iterator[Serving]:
-    file = tmp_path / "quorate.toml"
+    file = tmp_path / "quoracy.toml"
     file.write_text(f"[limits]\nmax_unsent_bytes = {MAX_UNSENT_BYTES}\nidle_timeout_s = 1.0\n")
     with Serving(tmp_path / "runs", "--config", file) as server:
         beats = ("--set=heartbeat_interval_s=0.2", "--set=heartbeat_timeout_s=30")
-        assert quorate("run", "create", RUN, server.url, "--set=barrier_min=2", *beats).returncode == 0
-        assert quorate("run", "create", "crowd", server.url, "--set=heartbeat_timeout_s=3600").returncode == 0
+        assert quoracy("run", "create", RUN, server.url, "--set=barrier_min=2", *beats).returncode == 0
+        assert quoracy("run", "create", "crowd", server.url, "--set=heartbeat_timeout_s=3600").returncode == 0
         with Talk(server.url) as talk:
             names = [f"w{number}" for number in range(CROWD)]
             joins = [Raw(encode(WorkerRegistered(name, 0, bytes(16)))) for name in names]

@@ -18,13 +18,13 @@ from pathlib import Path
 
 import pytest
 from tests.doors.talk import Talk
-from tests.e2e.command import PATIENCE_S, QUORATE, Serving, environment, quorate, told, until
+from tests.e2e.command import PATIENCE_S, QUORACY, Serving, environment, quoracy, told, until
 
-from quorate.core.cluster.events import WorkerReady, WorkerRegistered
-from quorate.core.errors import CATALOG
-from quorate.core.members import Cause
-from quorate.doors.auth import Authority, Role
-from quorate.trust.ca import create_authority
+from quoracy.core.cluster.events import WorkerReady, WorkerRegistered
+from quoracy.core.errors import CATALOG
+from quoracy.core.members import Cause
+from quoracy.doors.auth import Authority, Role
+from quoracy.trust.ca import create_authority
 
 
 @pytest.fixture(scope="module")
@@ -37,7 +37,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Serving]:
 def run(server: Serving, request: pytest.FixtureRequest) -> str:
     """A run of this test's own."""
     name = f"run-{abs(hash(request.node.name)) % 10**8}"
-    assert quorate("run", "create", name, server.url).returncode == 0
+    assert quoracy("run", "create", name, server.url).returncode == 0
     return str(name)
 
 
@@ -45,58 +45,58 @@ def run(server: Serving, request: pytest.FixtureRequest) -> str:
 
 
 def test_status_says_who_serves_and_what_each_run_waits_for(server: Serving, run: str) -> None:
-    result = quorate("status", server.url)
+    result = quoracy("status", server.url)
     assert result.returncode == 0
     assert f"serves on {server.url}" in result.stdout
     assert "no worker is here" in result.stdout
-    value = told(quorate("status", server.url, "--json"))["value"]
+    value = told(quoracy("status", server.url, "--json"))["value"]
     assert (value["server"]["serving"], value["server"]["draining"]) == (True, False)
     (shown,) = [shown for shown in value["runs"] if shown["run"] == run]
     assert (shown["phase"], shown["here"], shown["workers"]) == ("Open", 0, 0)
 
 
 def test_the_url_comes_from_the_environment_if_it_is_not_given(server: Serving) -> None:
-    assert quorate("status", url=server.url).returncode == 0
-    assert quorate("status", "tcp://127.0.0.1:1", url=server.url).returncode == CATALOG["unreachable"].exit
+    assert quoracy("status", url=server.url).returncode == 0
+    assert quoracy("status", "tcp://127.0.0.1:1", url=server.url).returncode == CATALOG["unreachable"].exit
 
 
 def test_a_run_is_created_with_settings_listed_and_shown(server: Serving) -> None:
-    result = quorate("run", "create", "bert", server.url, "--set", "barrier_min=8", "--label", "for people")
-    assert f'quorate.connect("{server.url}", run="bert")' in result.stdout
-    listed = told(quorate("run", "list", server.url, "--json"))["value"]
+    result = quoracy("run", "create", "bert", server.url, "--set", "barrier_min=8", "--label", "for people")
+    assert f'quoracy.connect("{server.url}", run="bert")' in result.stdout
+    listed = told(quoracy("run", "list", server.url, "--json"))["value"]
     assert "bert" in [shown["run"] for shown in listed]
-    assert "bert" in quorate("run", "list", server.url).stdout
-    shown = told(quorate("run", "show", "bert", server.url, "--json"))
+    assert "bert" in quoracy("run", "list", server.url).stdout
+    shown = told(quoracy("run", "show", "bert", server.url, "--json"))
     assert (shown["command"], shown["value"]["label"], shown["value"]["kind"]) == ("run show", "for people", "cluster")
-    assert "bert  Open  entry 1  term 1" in quorate("run", "show", "bert", server.url).stdout
+    assert "bert  Open  entry 1  term 1" in quoracy("run", "show", "bert", server.url).stdout
 
 
 def test_explain_says_what_is_awaited_and_what_happens_then(server: Serving) -> None:
     with two_workers(server, "demo") as talk:
         talk.arrive("w1", 0)
         until(lambda: talk.ask("show").value["explanation"]["waits"], "w1 waits")
-        page = quorate("explain", "demo", server.url)
+        page = quoracy("explain", "demo", server.url)
         assert page.returncode == 0
         assert "waits for w2" in " ".join(page.stdout.split())
         assert "aborted for all in" in " ".join(page.stdout.split())
-        value = told(quorate("explain", "demo", server.url, "--json"))["value"]
+        value = told(quoracy("explain", "demo", server.url, "--json"))["value"]
         assert [wait["missing"] for wait in value["waits"]] == [["w2"]]
-        shown = quorate("top", "demo", server.url, "--once")
+        shown = quoracy("top", "demo", server.url, "--once")
         assert shown.returncode == 0
         barrier, *workers = [line.split() for line in shown.stdout.splitlines() if line.startswith(("step", "   "))]
         assert barrier[:6] == ["step", "0", "0", "0", "1/2", "w2"]
         assert [(words[0], words[1], words[2]) for words in workers] == [("1", "w2", "Idle"), ("0", "w1", "Idle")]
         assert "awaited at step" in shown.stdout
-        assert told(quorate("top", "demo", server.url, "--json"))["value"]["taking_part"] == 2
+        assert told(quoracy("top", "demo", server.url, "--json"))["value"]["taking_part"] == 2
         talk.arrive("w2", 0)
         talk.passed("w2")
-    assert "last to come" in quorate("run", "show", "demo", server.url, COLUMNS="120").stdout
+    assert "last to come" in quoracy("run", "show", "demo", server.url, COLUMNS="120").stdout
 
 
 @contextmanager
 def two_workers(server: Serving, run: str) -> Iterator[Talk]:
     """Of a new run; both take part in barriers."""
-    assert quorate("run", "create", run, server.url).returncode == 0
+    assert quoracy("run", "create", run, server.url).returncode == 0
     with Talk(server.url) as talk:
         for name in ("w1", "w2"):
             talk.call(Cause(name, 0, 0), WorkerRegistered(name, 0, name.encode() * 8), run)
@@ -105,12 +105,12 @@ def two_workers(server: Serving, run: str) -> Iterator[Talk]:
 
 
 class Screen:
-    """``quorate top`` in a terminal of 24 lines."""
+    """``quoracy top`` in a terminal of 24 lines."""
 
     def __init__(self, run: str, url: str) -> None:
         self._terminal, theirs = pty.openpty()
         ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 80, 0, 0))
-        command = [*QUORATE, "top", run, url, "--interval", "0.1"]
+        command = [*QUORACY, "top", run, url, "--interval", "0.1"]
         named = {name: value for name, value in environment(TERM="xterm").items() if name not in ("COLUMNS", "LINES")}
         self.process = subprocess.Popen(command, stdin=theirs, stdout=theirs, stderr=theirs, env=named)
         os.close(theirs)
@@ -138,7 +138,7 @@ def test_top_is_live_until_ctrl_c_and_leaves_the_terminal_as_it_was(
 ) -> None:
     with Screen(run, server.url) as screen:
         assert b"\x1b[?1049h" in screen.until(b"no worker is here"), "on the other screen"
-        assert quorate("run", "stop", run, server.url, "--reason", "seen enough").returncode == 0
+        assert quoracy("run", "stop", run, server.url, "--reason", "seen enough").returncode == 0
         screen.until(b"seen enough")
         screen.process.send_signal(which)
         assert b"Traceback" not in screen.until(b"\x1b[?1049l")
@@ -147,7 +147,7 @@ def test_top_is_live_until_ctrl_c_and_leaves_the_terminal_as_it_was(
 
 def test_top_goes_on_when_the_coordinator_is_back(tmp_path: Path) -> None:
     with Serving(tmp_path / "runs") as first:
-        quorate("run", "create", "demo", first.url)
+        quoracy("run", "create", "demo", first.url)
         with Screen("demo", first.url) as screen:
             screen.until(b"no worker is here")
             assert first.stop() == 0
@@ -164,17 +164,17 @@ def test_top_goes_on_when_the_coordinator_is_back(tmp_path: Path) -> None:
 def test_workers_are_ordered_one_or_all_and_a_run_is_rolled_back_and_stopped(server: Serving) -> None:
     name = "orders"
     with two_workers(server, name):
-        one = quorate("run", "order", name, server.url, "--worker", "w1", "--command", "pause")
+        one = quoracy("run", "order", name, server.url, "--worker", "w1", "--command", "pause")
         assert "w1 will hear: pause (order 1" in one.stdout
         settings = ["--command", "reconfigure", "--set", "batch_size=16", "--json"]
-        everybody = told(quorate("run", "order", name, server.url, "--all", *settings))["value"]
+        everybody = told(quoracy("run", "order", name, server.url, "--all", *settings))["value"]
         assert (everybody["order"], everybody["workers"]) == (3, 2), "each worker's has a number of its own"
-        back = told(quorate("run", "roll-back", name, server.url, "--reason", "too hot", "--json"))["value"]
+        back = told(quoracy("run", "roll-back", name, server.url, "--reason", "too hot", "--json"))["value"]
         assert back["fence"] == 1
-        assert "is stopped (entry" in quorate("run", "stop", name, server.url, "--reason", "done").stdout
-        assert "the run is over: done" in quorate("explain", name, server.url).stdout
-        assert quorate("run", "stop", name, server.url).returncode == 0, "it is over either way"
-        late = quorate("run", "order", name, server.url, "--all", "--command", "resume", "--json")
+        assert "is stopped (entry" in quoracy("run", "stop", name, server.url, "--reason", "done").stdout
+        assert "the run is over: done" in quoracy("explain", name, server.url).stdout
+        assert quoracy("run", "stop", name, server.url).returncode == 0, "it is over either way"
+        late = quoracy("run", "order", name, server.url, "--all", "--command", "resume", "--json")
         assert late.returncode == CATALOG["run_closed"].exit
         assert told(late)["error"]["code"] == "run_closed"
 
@@ -204,8 +204,8 @@ BAD = [
 def test_what_goes_wrong_is_named_with_the_exit_code_of_the_catalog(
     server: Serving, arguments: list[str], code: str, words: str
 ) -> None:
-    quorate("run", "create", "there", server.url)
-    result = quorate(*arguments, "--json", url=server.url)
+    quoracy("run", "create", "there", server.url)
+    result = quoracy(*arguments, "--json", url=server.url)
     assert result.returncode == CATALOG[code].exit, result.stderr
     assert told(result)["error"]["code"] == code
     assert "Traceback" not in result.stderr
@@ -223,7 +223,7 @@ def test_what_goes_wrong_is_named_with_the_exit_code_of_the_catalog(
     ],
 )
 def test_a_coordinator_that_is_not_there_is_named(url: str, code: str, words: str) -> None:
-    result = quorate("status", url, "--json", "--timeout", "10")
+    result = quoracy("status", url, "--json", "--timeout", "10")
     assert result.returncode == CATALOG[code].exit
     assert words in told(result)["error"]["why"]
     assert words in result.stderr
@@ -231,7 +231,7 @@ def test_a_coordinator_that_is_not_there_is_named(url: str, code: str, words: st
 
 def test_tls_and_tokens_are_asked_for_and_their_lack_is_named(tmp_path: Path) -> None:
     founded = create_authority(tmp_path / "tls", ["localhost"], 10)
-    file = tmp_path / "quorate.toml"
+    file = tmp_path / "quoracy.toml"
     tls = {"cert": str(founded.server.cert), "key": str(founded.server.key)}
     lines = [f"{name} = {json.dumps(value)}" for name, value in tls.items()]
     file.write_text("\n".join(["[access]", 'tokens = "required"', "[tls]", *lines]))
@@ -242,24 +242,24 @@ def test_tls_and_tokens_are_asked_for_and_their_lack_is_named(tmp_path: Path) ->
         authority = Authority.open(folder)
         viewer, admin = (authority.new_token(role) for role in (Role.VIEWER, Role.ADMIN))
         one = authority.new_token(Role.VIEWER, "demo")
-        created = quorate("run", "create", "demo", url, "--ca", ca, QUORATE_TOKEN=admin)
+        created = quoracy("run", "create", "demo", url, "--ca", ca, QUORACY_TOKEN=admin)
         assert created.returncode == 0, created.stderr
-        quorate("run", "create", "other", url, "--ca", ca, "--token", admin)
-        assert quorate("run", "show", "demo", url, QUORATE_CA=str(ca), QUORATE_TOKEN=viewer).returncode == 0
-        only = told(quorate("run", "list", url, "--ca", ca, "--json", QUORATE_TOKEN=one))["value"]
+        quoracy("run", "create", "other", url, "--ca", ca, "--token", admin)
+        assert quoracy("run", "show", "demo", url, QUORACY_CA=str(ca), QUORACY_TOKEN=viewer).returncode == 0
+        only = told(quoracy("run", "list", url, "--ca", ca, "--json", QUORACY_TOKEN=one))["value"]
         assert [shown["run"] for shown in only] == ["demo"]
         refused = [
-            (quorate("status", url, "--ca", ca), "bad_token", "no token came"),
-            (quorate("status", url, "--ca", ca, "--token", viewer + "x"), "bad_token", "did not make the token"),
+            (quoracy("status", url, "--ca", ca), "bad_token", "no token came"),
+            (quoracy("status", url, "--ca", ca, "--token", viewer + "x"), "bad_token", "did not make the token"),
             (
-                quorate("run", "stop", "demo", url, "--ca", ca, "--reason", "x", "--token", viewer),
+                quoracy("run", "stop", "demo", url, "--ca", ca, "--reason", "x", "--token", viewer),
                 "forbidden",
                 "viewer",
             ),
-            (quorate("run", "show", "other", url, "--ca", ca, "--token", one), "forbidden", "demo"),
-            (quorate("status", url, "--token", viewer), "unreachable", "--ca FILE"),
-            (quorate("status", f"tcp://localhost:{port}", "--token", viewer), "unreachable", "tcps://"),
-            (quorate("status", f"tcp://localhost:{port}", "--ca", ca), "config", "tcps://"),
+            (quoracy("run", "show", "other", url, "--ca", ca, "--token", one), "forbidden", "demo"),
+            (quoracy("status", url, "--token", viewer), "unreachable", "--ca FILE"),
+            (quoracy("status", f"tcp://localhost:{port}", "--token", viewer), "unreachable", "tcps://"),
+            (quoracy("status", f"tcp://localhost:{port}", "--ca", ca), "config", "tcps://"),
         ]
         for result, code, words in refused:
             assert result.returncode == CATALOG[code].exit, result.stderr
@@ -286,19 +286,19 @@ def test_tls_and_tokens_are_asked_for_and_their_lack_is_named(tmp_path: Path) ->
     ],
 )
 def test_every_verb_has_help_with_an_example(verb: str) -> None:
-    result = quorate(*verb.split(), "--help")
+    result = quoracy(*verb.split(), "--help")
     assert result.returncode == 0
-    assert f"quorate {verb}" in result.stdout.partition("Examples:")[2]
+    assert f"quoracy {verb}" in result.stdout.partition("Examples:")[2]
 
 
 def test_completion_installs_and_knows_verbs_kinds_runs_and_commands(server: Serving, run: str, tmp_path: Path) -> None:
-    command = ["bash", "-c", f"{shlex.join(QUORATE)} --install-completion; exit $?"]
+    command = ["bash", "-c", f"{shlex.join(QUORACY)} --install-completion; exit $?"]
     subprocess.run(command, check=True, capture_output=True, timeout=60, env=environment(HOME=str(tmp_path)))
-    assert "quorate" in (tmp_path / ".bash_completions" / "quorate.sh").read_text()
+    assert "quoracy" in (tmp_path / ".bash_completions" / "quoracy.sh").read_text()
 
     def completed(*words: str) -> list[str]:
-        asked = {"COMP_WORDS": " ".join(["quorate", *words]), "COMP_CWORD": str(len(words))}
-        result = quorate(url=server.url, _QUORATE_COMPLETE="complete_bash", **asked)
+        asked = {"COMP_WORDS": " ".join(["quoracy", *words]), "COMP_CWORD": str(len(words))}
+        result = quoracy(url=server.url, _QUORACY_COMPLETE="complete_bash", **asked)
         return result.stdout.split()
 
     assert completed("sta") == ["status"]

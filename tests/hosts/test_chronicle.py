@@ -10,16 +10,16 @@ from typing import Any
 import pytest
 from tests.hosts.test_server import Friend, Gated, created, until
 
-from quorate.bench.load import RUN, Crew
-from quorate.core.errors import JournalBroken, OutcomeUnknown, Refused
-from quorate.core.host import Phase
-from quorate.core.journal import RunCreated
-from quorate.core.kinds import KINDS
-from quorate.core.machine import Explanation, Wait
-from quorate.core.shell import Tick
-from quorate.hosts.chronicle import LONG_US, MAX_WHY, Chronicle
-from quorate.hosts.log import Log
-from quorate.hosts.server import Server
+from quoracy.bench.load import RUN, Crew
+from quoracy.core.errors import JournalBroken, OutcomeUnknown, Refused
+from quoracy.core.host import Phase
+from quoracy.core.journal import RunCreated
+from quoracy.core.kinds import KINDS
+from quoracy.core.machine import Explanation, Wait
+from quoracy.core.shell import Tick
+from quoracy.hosts.chronicle import LONG_US, MAX_WHY, Chronicle
+from quoracy.hosts.log import Log
+from quoracy.hosts.server import Server
 
 
 class Kept:

@@ -8,16 +8,16 @@ from typing import Literal
 
 import pytest
 
-from quorate.bench.load import RUN, Crew
-from quorate.core.errors import ConfigError
-from quorate.core.limits import Limits
-from quorate.core.members import Accepted
-from quorate.core.messages import Answered, Told
-from quorate.hosts import InlineHost
-from quorate.hosts.inline import HostStopped
-from quorate.ports import Append, Journal
-from quorate.stores import MemoryJournal, SqliteJournal
-from quorate.testing import LostReply
+from quoracy.bench.load import RUN, Crew
+from quoracy.core.errors import ConfigError
+from quoracy.core.limits import Limits
+from quoracy.core.members import Accepted
+from quoracy.core.messages import Answered, Told
+from quoracy.hosts import InlineHost
+from quoracy.hosts.inline import HostStopped
+from quoracy.ports import Append, Journal
+from quoracy.stores import MemoryJournal, SqliteJournal
+from quoracy.testing import LostReply
 
 
 @pytest.fixture(params=["memory", "sqlite"])

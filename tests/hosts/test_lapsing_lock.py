@@ -9,16 +9,16 @@ from collections.abc import Sequence
 import pytest
 from tests.hosts.test_server import Friend, created, quiet, until
 
-from quorate.bench.load import RUN, Crew
-from quorate.core.errors import JournalBusy, Refused
-from quorate.core.host import Phase
-from quorate.core.limits import Limits
-from quorate.core.messages import Moved
-from quorate.core.shell import EntryRead
-from quorate.hosts.carry import read_entry
-from quorate.hosts.server import Server
-from quorate.ports import Append, Outcome
-from quorate.stores import MemoryJournal, Shelf
+from quoracy.bench.load import RUN, Crew
+from quoracy.core.errors import JournalBusy, Refused
+from quoracy.core.host import Phase
+from quoracy.core.limits import Limits
+from quoracy.core.messages import Moved
+from quoracy.core.shell import EntryRead
+from quoracy.hosts.carry import read_entry
+from quoracy.hosts.server import Server
+from quoracy.ports import Append, Outcome
+from quoracy.stores import MemoryJournal, Shelf
 
 
 class Seat:

@@ -13,12 +13,12 @@ from prometheus_client import Metric
 from prometheus_client.openmetrics.parser import text_string_to_metric_families as parse_openmetrics
 from prometheus_client.parser import text_string_to_metric_families as parse_text
 
-from quorate.core.cluster.events import BarrierAborted, BarrierReleased, WorkerLost
-from quorate.core.errors import Refusal
-from quorate.core.journal import DutyDone
-from quorate.core.members import Accepted
-from quorate.core.witnessed.events import MemberLost, ResultCommitted, RoundSealed
-from quorate.hosts.metrics import AGE_S, COMMIT_S, OTHER, UNKEPT, WAIT_S, Metrics, Tally
+from quoracy.core.cluster.events import BarrierAborted, BarrierReleased, WorkerLost
+from quoracy.core.errors import Refusal
+from quoracy.core.journal import DutyDone
+from quoracy.core.members import Accepted
+from quoracy.core.witnessed.events import MemberLost, ResultCommitted, RoundSealed
+from quoracy.hosts.metrics import AGE_S, COMMIT_S, OTHER, UNKEPT, WAIT_S, Metrics, Tally
 
 OPENMETRICS = "application/openmetrics-text; version=1.0.0"
 
@@ -70,26 +70,26 @@ def busy() -> Metrics:
 @pytest.mark.parametrize("accept", ["", OPENMETRICS, "text/plain; version=0.0.4", "*/*"])
 def test_everything_that_is_counted_is_told(accept: str) -> None:
     metrics = busy()
-    assert samples(metrics, "quorate_heartbeats_total", accept) == {("demo",): 7}
-    assert samples(metrics, "quorate_entries_total", accept) == {("demo",): 1}
-    assert samples(metrics, "quorate_members_lost_total", accept) == {("demo",): 1, ("wit",): 1}
-    assert samples(metrics, "quorate_members", accept) == {("wit", "InStep"): 3, ("wit", "Lost"): 1}
-    assert samples(metrics, "quorate_results_total", accept) == {("wit",): 1}
-    assert samples(metrics, "quorate_rounds_sealed_total", accept) == {("early", "wit"): 1, ("late", "wit"): 1}
-    assert samples(metrics, "quorate_commands_total", accept) == {("accepted",): 1, ("wrong_state",): 1}
-    assert samples(metrics, "quorate_updates_total", accept) == {("admitted", "fed"): 1, ("refused", "fed"): 1}
-    assert samples(metrics, "quorate_participants", accept) == {("fed", "Waiting"): 2}
-    assert samples(metrics, "quorate_barriers_total", accept) == {("released", "demo"): 1, ("aborted", "demo"): 1}
-    assert samples(metrics, "quorate_workers", accept) == {("demo", "Training"): 3, ("demo", "Failed"): 1}
-    assert samples(metrics, "quorate_runs", accept) == {("serving",): 2, ("following",): 1}
-    assert samples(metrics, "quorate_connections", accept) == {("tcp",): 4}
-    assert samples(metrics, "quorate_queue_length", accept) == {("history",): 12}
+    assert samples(metrics, "quoracy_heartbeats_total", accept) == {("demo",): 7}
+    assert samples(metrics, "quoracy_entries_total", accept) == {("demo",): 1}
+    assert samples(metrics, "quoracy_members_lost_total", accept) == {("demo",): 1, ("wit",): 1}
+    assert samples(metrics, "quoracy_members", accept) == {("wit", "InStep"): 3, ("wit", "Lost"): 1}
+    assert samples(metrics, "quoracy_results_total", accept) == {("wit",): 1}
+    assert samples(metrics, "quoracy_rounds_sealed_total", accept) == {("early", "wit"): 1, ("late", "wit"): 1}
+    assert samples(metrics, "quoracy_commands_total", accept) == {("accepted",): 1, ("wrong_state",): 1}
+    assert samples(metrics, "quoracy_updates_total", accept) == {("admitted", "fed"): 1, ("refused", "fed"): 1}
+    assert samples(metrics, "quoracy_participants", accept) == {("fed", "Waiting"): 2}
+    assert samples(metrics, "quoracy_barriers_total", accept) == {("released", "demo"): 1, ("aborted", "demo"): 1}
+    assert samples(metrics, "quoracy_workers", accept) == {("demo", "Training"): 3, ("demo", "Failed"): 1}
+    assert samples(metrics, "quoracy_runs", accept) == {("serving",): 2, ("following",): 1}
+    assert samples(metrics, "quoracy_connections", accept) == {("tcp",): 4}
+    assert samples(metrics, "quoracy_queue_length", accept) == {("history",): 12}
     unkept = dict.fromkeys(((why,) for why in UNKEPT), 0) | {("no room",): 5}
-    assert samples(metrics, "quorate_points_not_kept_total", accept) == unkept
-    assert samples(metrics, "quorate_commit_seconds_count", accept) == {(): 1}
-    assert samples(metrics, "quorate_barrier_wait_seconds_count", accept) == {("demo",): 2}
-    assert samples(metrics, "quorate_barrier_wait_seconds_sum", accept) == {("demo",): pytest.approx(0.071)}
-    assert samples(metrics, "quorate_heartbeat_age_seconds_count", accept) == {("demo",): 4}
+    assert samples(metrics, "quoracy_points_not_kept_total", accept) == unkept
+    assert samples(metrics, "quoracy_commit_seconds_count", accept) == {(): 1}
+    assert samples(metrics, "quoracy_barrier_wait_seconds_count", accept) == {("demo",): 2}
+    assert samples(metrics, "quoracy_barrier_wait_seconds_sum", accept) == {("demo",): pytest.approx(0.071)}
+    assert samples(metrics, "quoracy_heartbeat_age_seconds_count", accept) == {("demo",): 4}
     assert samples(metrics, "process_open_fds", accept)[()] > 0
 
 
@@ -107,7 +107,7 @@ def test_who_asks_for_openmetrics_gets_it() -> None:
 def test_names_are_as_prometheus_wants_them(accept: str) -> None:
     """The rules of promtool's linter: help for each, base units, _total for counters and for nothing else."""
     for name, family in families(busy(), accept).items():
-        assert re.fullmatch(r"(quorate|process)_[a-z_]+", name), name
+        assert re.fullmatch(r"(quoracy|process)_[a-z_]+", name), name
         assert family.documentation, name
         assert not re.search(r"_(ms|milliseconds|us|kb|mb|minutes|count|sum|bucket|total)$", name), name
         for sample in family.samples:
@@ -119,7 +119,7 @@ def test_names_are_as_prometheus_wants_them(accept: str) -> None:
 def test_a_histogram_counts_upto_each_bound() -> None:
     metrics = Metrics()
     metrics.aged("demo", [0.1, 0.2, 30.0, 100.0])
-    found = samples(metrics, "quorate_heartbeat_age_seconds_bucket")
+    found = samples(metrics, "quoracy_heartbeat_age_seconds_bucket")
     by_bound = {float(bound): count for bound, _ in found for count in [found[bound, "demo"]]}
     assert by_bound[0.1] == 1
     assert by_bound[0.25] == 2
@@ -153,16 +153,16 @@ def test_further_runs_are_counted_together() -> None:
         metrics.counted(f"run-{i}", {"Training": 2})
         metrics.aged(f"run-{i}", [1.0])
     expected = {("run-0",): 1, ("run-1",): 1, ("run-2",): 1, (OTHER,): 7}
-    assert samples(metrics, "quorate_heartbeats_total") == expected
-    assert samples(metrics, "quorate_workers")[OTHER, "Training"] == 14
-    assert samples(metrics, "quorate_heartbeat_age_seconds_count")[OTHER,] == 7
+    assert samples(metrics, "quoracy_heartbeats_total") == expected
+    assert samples(metrics, "quoracy_workers")[OTHER, "Training"] == 14
+    assert samples(metrics, "quoracy_heartbeat_age_seconds_count")[OTHER,] == 7
 
 
 def test_codes_that_nobody_knows_make_no_new_lines() -> None:
     metrics = Metrics()
     for i in range(50):
         metrics.answered(Refusal(f"made-up-{i}", "", ""))
-    assert samples(metrics, "quorate_commands_total") == {(OTHER,): 50}
+    assert samples(metrics, "quoracy_commands_total") == {(OTHER,): 50}
 
 
 def test_a_run_with_an_odd_name_is_escaped() -> None:
@@ -170,7 +170,7 @@ def test_a_run_with_an_odd_name_is_escaped() -> None:
     odd = 'a "quoted" \\ name\nwith é'
     metrics.heard(odd, 1)
     for accept in ("", OPENMETRICS):
-        assert samples(metrics, "quorate_heartbeats_total", accept) == {(odd,): 1}
+        assert samples(metrics, "quoracy_heartbeats_total", accept) == {(odd,): 1}
 
 
 def test_commits_are_handed_over_once() -> None:
@@ -182,25 +182,25 @@ def test_commits_are_handed_over_once() -> None:
     assert commits is not None
     assert (commits.count, commits.low, commits.high, commits.total) == (3, 0.25, 1.0, 1.75)
     assert metrics.take_commits("demo") is None
-    assert samples(metrics, "quorate_commit_seconds_count") == {(): 3}
+    assert samples(metrics, "quoracy_commit_seconds_count") == {(): 3}
 
 
 def test_a_run_that_is_gone_has_no_workers() -> None:
     metrics = busy()
     metrics.gone("demo")
-    assert samples(metrics, "quorate_workers") == {}
-    assert samples(metrics, "quorate_heartbeats_total") == {("demo",): 7}
+    assert samples(metrics, "quoracy_workers") == {}
+    assert samples(metrics, "quoracy_heartbeats_total") == {("demo",): 7}
 
 
 def test_two_servers_in_one_process_count_for_themselves() -> None:
     one, other = busy(), Metrics()
-    assert samples(one, "quorate_heartbeats_total") == {("demo",): 7}
-    assert samples(other, "quorate_heartbeats_total") == {}
+    assert samples(one, "quoracy_heartbeats_total") == {("demo",): 7}
+    assert samples(other, "quoracy_heartbeats_total") == {}
 
 
 def test_the_page_lists_every_metric_with_its_type_and_labels() -> None:
     page = (Path(__file__).parents[2] / "docs" / "metrics.md").read_text(encoding="utf-8")
-    rows = re.findall(r"^\| `(quorate_\w+)` \| (\w+) \| ([^|]*)\|", page, re.MULTILINE)
+    rows = re.findall(r"^\| `(quoracy_\w+)` \| (\w+) \| ([^|]*)\|", page, re.MULTILINE)
     listed = {(name, kind, tuple(re.findall(r"`(\w+)`", labels))) for name, kind, labels in rows}
     told = set()
     for family in busy().collect():

@@ -17,25 +17,25 @@ import msgspec
 import pytest
 from msgspec import Raw
 
-from quorate.bench.load import RUN, Crew
-from quorate.config.settings import SeriesSettings
-from quorate.core.cluster.collect import Collector
-from quorate.core.cluster.events import Heartbeat, WorkerRegistered
-from quorate.core.codec import encode
-from quorate.core.errors import JournalFull
-from quorate.core.host import Phase
-from quorate.core.journal import RunCreated
-from quorate.core.members import Cause
-from quorate.core.messages import Answered, Call, Sign, ToMember
-from quorate.hosts import recorder as recording
-from quorate.hosts.fleet import MAX_METRIC_NAMES
-from quorate.hosts.log import Log
-from quorate.hosts.metrics import Metrics
-from quorate.hosts.recorder import DRIFT_S, TIDY_S, Clocks, Recorder, open_series
-from quorate.hosts.sampler import Sampler
-from quorate.hosts.server import Server
-from quorate.ports import Append, Bucket, Key, Outcome, Point, Series, Tier
-from quorate.stores import MemoryJournal, MemorySeries, SqliteSeries
+from quoracy.bench.load import RUN, Crew
+from quoracy.config.settings import SeriesSettings
+from quoracy.core.cluster.collect import Collector
+from quoracy.core.cluster.events import Heartbeat, WorkerRegistered
+from quoracy.core.codec import encode
+from quoracy.core.errors import JournalFull
+from quoracy.core.host import Phase
+from quoracy.core.journal import RunCreated
+from quoracy.core.members import Cause
+from quoracy.core.messages import Answered, Call, Sign, ToMember
+from quoracy.hosts import recorder as recording
+from quoracy.hosts.fleet import MAX_METRIC_NAMES
+from quoracy.hosts.log import Log
+from quoracy.hosts.metrics import Metrics
+from quoracy.hosts.recorder import DRIFT_S, TIDY_S, Clocks, Recorder, open_series
+from quoracy.hosts.sampler import Sampler
+from quoracy.hosts.server import Server
+from quoracy.ports import Append, Bucket, Key, Outcome, Point, Series, Tier
+from quoracy.stores import MemoryJournal, MemorySeries, SqliteSeries
 
 SIZE = 5
 
@@ -233,13 +233,13 @@ def test_a_new_life_has_no_speed_until_its_second_heartbeat() -> None:
 def test_a_run_that_is_not_served_here_any_more_has_no_workers_here(end: str) -> None:
     async def story(scene: Scene) -> None:
         await scene.look()
-        assert "quorate_workers{" in scene.metrics.render()[0].decode()
+        assert "quoracy_workers{" in scene.metrics.render()[0].decode()
         if end == "gone":
             del scene.server.runs[RUN]
         else:
             scene.server.runs[RUN].host.phase = Phase.STOPPED
         await scene.look()
-        assert "quorate_workers{" not in scene.metrics.render()[0].decode()
+        assert "quoracy_workers{" not in scene.metrics.render()[0].decode()
 
     play(story)
 
@@ -287,15 +287,15 @@ def test_prometheus_is_told_of_the_same_look() -> None:
 
     scene = play(story)
     text = scene.metrics.render()[0].decode()
-    assert f'quorate_heartbeats_total{{run="{RUN}"}} {2.0 * SIZE}' in text
-    assert f'quorate_workers{{run="{RUN}",state="Idle"}} {SIZE}.0' in text
-    assert f'quorate_heartbeat_age_seconds_count{{run="{RUN}"}} {2.0 * SIZE}' in text
-    assert 'quorate_runs{phase="serving"} 1.0' in text
+    assert f'quoracy_heartbeats_total{{run="{RUN}"}} {2.0 * SIZE}' in text
+    assert f'quoracy_workers{{run="{RUN}",state="Idle"}} {SIZE}.0' in text
+    assert f'quoracy_heartbeat_age_seconds_count{{run="{RUN}"}} {2.0 * SIZE}' in text
+    assert 'quoracy_runs{phase="serving"} 1.0' in text
     assert (scene.one("commit_s").count, scene.one("commit_s").last) == (1, 0.25)
 
 
 def test_a_run_is_not_looked_at_while_something_is_not_written(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("quorate.hosts.sampler.TRIES", 2)
+    monkeypatch.setattr("quoracy.hosts.sampler.TRIES", 2)
 
     async def story(scene: Scene) -> None:
         scene.journal.gate.clear()
@@ -348,7 +348,7 @@ def test_the_page_lists_every_curve() -> None:
     seen = {"workers.STATE" if name.startswith("workers.") else name for name, _ in scene.series.names(RUN)}
     page = (Path(__file__).parents[2] / "docs" / "metrics.md").read_text(encoding="utf-8")
     rows = re.findall(r"^\| (`[\w.]+`(?:, `[\w.]+`)*) \| [^|]*(?:run|fleet|barrier)", page, re.MULTILINE)
-    listed = {name for row in rows for name in re.findall(r"`([\w.]+)`", row) if not name.startswith("quorate_")}
+    listed = {name for row in rows for name in re.findall(r"`([\w.]+)`", row) if not name.startswith("quoracy_")}
     assert listed == seen
 
 
@@ -369,7 +369,7 @@ class Failing(MemorySeries):
 
 
 def unkept(metrics: Metrics, why: str) -> float:
-    found = metrics.registry.get_sample_value("quorate_points_not_kept_total", {"why": why})
+    found = metrics.registry.get_sample_value("quoracy_points_not_kept_total", {"why": why})
     assert found is not None
     return found
 
@@ -483,7 +483,7 @@ def test_without_a_folder_it_is_in_memory_and_shorter() -> None:
 
 @pytest.mark.parametrize("obstacle", ["newer", "foreign", "no folder"])
 def test_whatever_is_there_a_server_gets_a_history(tmp_path: Path, obstacle: str) -> None:
-    folder = tmp_path / "quorate-data"
+    folder = tmp_path / "quoracy-data"
     if obstacle == "no folder":
         folder.write_text("somebody's notes")
     else:

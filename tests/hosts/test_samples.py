@@ -12,10 +12,10 @@ import numpy as np
 import pytest
 from safetensors.numpy import load, save
 
-from quorate.core.errors import ConfigError, Refused
-from quorate.core.witnessed.config import Config, DataSource
-from quorate.hosts.samples import KEPT, Samples
-from quorate.learn.witnessed.source import open_source, packed
+from quoracy.core.errors import ConfigError, Refused
+from quoracy.core.witnessed.config import Config, DataSource
+from quoracy.hosts.samples import KEPT, Samples
+from quoracy.learn.witnessed.source import open_source, packed
 
 
 def door(location: object, batch_size: int = 4, seed: int = 3) -> Config:
@@ -59,7 +59,7 @@ def test_reading_is_not_done_on_the_event_loop(tmp_path: Path, monkeypatch: pyte
         assert go_on.wait(30)
         return packed(source, ids)
 
-    monkeypatch.setattr("quorate.learn.witnessed.source.packed", held)
+    monkeypatch.setattr("quoracy.learn.witnessed.source.packed", held)
 
     async def both() -> bytes:
         samples = Samples()
@@ -117,7 +117,7 @@ def test_sources_are_opened_once_and_not_all_are_kept(tmp_path: Path, monkeypatc
         opened.append(location)
         return open_source(kind, location, **more)
 
-    monkeypatch.setattr("quorate.learn.witnessed.source.open_source", counted)
+    monkeypatch.setattr("quoracy.learn.witnessed.source.open_source", counted)
     paths = [rows(tmp_path / f"{i}.safetensors") for i in range(KEPT + 1)]
 
     async def read() -> None:

@@ -11,17 +11,17 @@ from typing import Any
 
 import pytest
 
-from quorate.bench.load import RUN, Crew
-from quorate.core.errors import EntriesGone, JournalBroken, JournalFull
-from quorate.core.host import Phase
-from quorate.core.journal import RunCreated
-from quorate.core.limits import Limits
-from quorate.core.messages import Answered, Moved, ToMember
-from quorate.hosts.carry import Retention
-from quorate.hosts.log import Log
-from quorate.hosts.server import Server
-from quorate.ports import Append, Outcome
-from quorate.stores import MemoryJournal, SqliteJournal
+from quoracy.bench.load import RUN, Crew
+from quoracy.core.errors import EntriesGone, JournalBroken, JournalFull
+from quoracy.core.host import Phase
+from quoracy.core.journal import RunCreated
+from quoracy.core.limits import Limits
+from quoracy.core.messages import Answered, Moved, ToMember
+from quoracy.hosts.carry import Retention
+from quoracy.hosts.log import Log
+from quoracy.hosts.server import Server
+from quoracy.ports import Append, Outcome
+from quoracy.stores import MemoryJournal, SqliteJournal
 
 
 class Friend:

@@ -8,13 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from quorate.launch import Coordinator, NotStarted, TookTooLong, coordinating, coordinator
+from quoracy.launch import Coordinator, NotStarted, TookTooLong, coordinating, coordinator
 
 
 def test_one_that_ends_at_once_is_named_with_its_exit_code(tmp_path: Path) -> None:
     with pytest.raises(NotStarted, match="ended with 2 before it was ready") as caught:
         Coordinator(tmp_path, "--no-such-option")
-    assert "quorate serve" in caught.value.fix
+    assert "quoracy serve" in caught.value.fix
 
 
 def test_one_that_is_not_ready_in_time_is_given_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from quorate.core.federated.aggregation import Aggregation
-from quorate.learn import Aggregated, Update, aggregate, load, save
+from quoracy.core.federated.aggregation import Aggregation
+from quoracy.learn import Aggregated, Update, aggregate, load, save
 
 Arrays = Mapping[str, NDArray[Any]]
 

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from quorate.learn import BadTensors, digest_of, examine, save
+from quoracy.learn import BadTensors, digest_of, examine, save
 
 MODEL: dict[str, Any] = {
     "dense/kernel": np.arange(12, dtype=np.float32).reshape(4, 3),
@@ -125,7 +125,7 @@ def test_every_slice_is_looked_at(
     update[place % len(update)] = planted
     save(folder / "model", {"w": np.ones(len(update), np.float32)})
     save(folder / "update", {"w": update})
-    with mock.patch("quorate.learn.admission.ALONE", step):
+    with mock.patch("quoracy.learn.admission.ALONE", step):
         verdict = examine(folder / "update", folder / "model")
     assert verdict.ok == math.isfinite(planted)
     if verdict.ok:

@@ -15,11 +15,11 @@ import numpy as np
 import pytest
 from tests.learn.models import Arrays, made, update
 
-from quorate.core.federated import aggregation as rules
-from quorate.core.federated.aggregation import Aggregation
-from quorate.learn import CannotAggregate, Rule, Slice, Update, aggregate, digest_of, load, save
-from quorate.learn.aggregate import HELD_OPEN
-from quorate.learn.slices import width
+from quoracy.core.federated import aggregation as rules
+from quoracy.core.federated.aggregation import Aggregation
+from quoracy.learn import CannotAggregate, Rule, Slice, Update, aggregate, digest_of, load, save
+from quoracy.learn.aggregate import HELD_OPEN
+from quoracy.learn.slices import width
 
 EVERY: list[Any] = [
     rules.FedAvg(), rules.FedAvgM(), rules.FedAdam(), rules.FedYogi(), rules.FedAdagrad(), rules.FedProx(),
@@ -259,7 +259,7 @@ def test_a_rule_of_ones_own_may_keep_something(tmp_path: Path) -> None:
     [
         ("tests.learn.nowhere:Midrange", {}, "cannot be had: ModuleNotFoundError"),
         ("tests.learn.test_aggregate:Nobody", {}, "cannot be had: AttributeError"),
-        ("tests.learn.test_aggregate:model", {}, "is not a class derived from quorate.learn.Rule"),
+        ("tests.learn.test_aggregate:model", {}, "is not a class derived from quoracy.learn.Rule"),
         ("tests.learn.test_aggregate:Slowly", {}, "Slowly.__init__ raised TypeError: .*'part'"),
         ("tests.learn.test_aggregate:Broken", {"how": "raises"}, "Broken.merge raised KeyError: 'no such thing'"),
         ("tests.learn.test_aggregate:Broken", {"how": "shape"}, r"merge returned float32\(1,\), wanted are .* \(2,\)"),
@@ -308,7 +308,7 @@ def test_how_wide_slices_are_does_not_show_in_the_result(settings: Any, tmp_path
     files = updates_of(tmp_path)
     digests = set()
     for numbers in (5, 17, 1000):
-        with mock.patch("quorate.learn.aggregate.width", return_value=numbers):
+        with mock.patch("quoracy.learn.aggregate.width", return_value=numbers):
             result = made(tmp_path, settings, files, model(99))
         digests.add((result.digest, result.state_digest))
     assert len(digests) == 1
@@ -379,8 +379,8 @@ def test_the_robust_rules_need_two_slices_of_float64_of_all_updates(settings: An
 MEASURED = """
 import resource, sys
 from pathlib import Path
-from quorate.core.federated.aggregation import FedAvg
-from quorate.learn import Update, aggregate, load, save
+from quoracy.core.federated.aggregation import FedAvg
+from quoracy.learn import Update, aggregate, load, save
 import numpy as np
 model, out, models = Path(sys.argv[1]), Path(sys.argv[2]), float(sys.argv[3])
 save(out / "small", {"w": np.zeros(1000, np.float32)})

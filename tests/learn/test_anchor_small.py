@@ -8,8 +8,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from quorate.learn import digits, mlp
-from quorate.learn.partition import partitions
+from quoracy.learn import digits, mlp
+from quoracy.learn.partition import partitions
 
 CLIENTS = 10
 ROUNDS = 8

@@ -8,10 +8,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from quorate.learn import behind, digest_of, tensors
-from quorate.learn.behind import Behind
-from quorate.learn.header import build
-from quorate.learn.tensors import TensorWriter, load
+from quoracy.learn import behind, digest_of, tensors
+from quoracy.learn.behind import Behind
+from quoracy.learn.header import build
+from quoracy.learn.tensors import TensorWriter, load
 
 LAYOUT = {"a": ("F32", (1000,)), "b": ("F64", (500,)), "c": ("BF16", (700,))}
 
@@ -44,7 +44,7 @@ def written(path: Path, order: list[tuple[str, int, int]]) -> TensorWriter:
 
 
 def writers() -> list[threading.Thread]:
-    return [thread for thread in threading.enumerate() if thread.name == "quorate-write"]
+    return [thread for thread in threading.enumerate() if thread.name == "quoracy-write"]
 
 
 @pytest.mark.parametrize("step", [1, 333, 1000])

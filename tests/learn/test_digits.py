@@ -6,7 +6,7 @@ from importlib import resources
 
 import numpy as np
 
-from quorate.learn import digits
+from quoracy.learn import digits
 
 IN_ALL = [178, 182, 177, 183, 181, 182, 181, 179, 174, 180]
 """How often each digit occurs, as the set's authors count."""
@@ -42,7 +42,7 @@ def test_rows_are_taken_in_the_order_asked_for() -> None:
 
 
 def test_it_is_small_and_says_whose_it_is() -> None:
-    beside = resources.files("quorate.learn")
+    beside = resources.files("quoracy.learn")
     assert len(beside.joinpath("digits.gz").read_bytes()) < 60_000
     said = beside.joinpath("digits.txt").read_text()
     assert "Alpaydin" in said

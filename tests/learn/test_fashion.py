@@ -9,8 +9,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from quorate.core.errors import ConfigError
-from quorate.learn import fashion
+from quoracy.core.errors import ConfigError
+from quoracy.learn import fashion
 
 
 @pytest.fixture

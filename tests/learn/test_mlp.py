@@ -11,10 +11,10 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from quorate.core.errors import ConfigError
-from quorate.learn import digits, mlp
-from quorate.learn.draws import TRAIN, order
-from quorate.learn.mlp import Weights, central, evaluate, initial, train
+from quoracy.core.errors import ConfigError
+from quoracy.learn import digits, mlp
+from quoracy.learn.draws import TRAIN, order
+from quoracy.learn.mlp import Weights, central, evaluate, initial, train
 
 SIZES = (6, 5, 4, 3)
 
@@ -165,7 +165,7 @@ def test_rounds_with_one_seed_are_epochs_of_one_training() -> None:
 
 def test_another_process_gets_the_same_bits() -> None:
     code = (
-        "import hashlib\nfrom quorate.learn import digits, mlp\nx, y = digits.load('train')\n"
+        "import hashlib\nfrom quoracy.learn import digits, mlp\nx, y = digits.load('train')\n"
         "w = mlp.train(mlp.initial((64, 32, 10), 1), x, y, epochs=1, batch_size=10, lr=0.1, seed=2).weights\n"
         "print(hashlib.sha256(b''.join(w[n].tobytes() for n in sorted(w))).hexdigest())\n"
     )

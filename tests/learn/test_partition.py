@@ -11,10 +11,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from quorate.core.errors import ConfigError
-from quorate.learn import digits
-from quorate.learn.draws import fractions, order, raw
-from quorate.learn.partition import Classes, Iid, Volume, parse_partition, partitions, shares
+from quoracy.core.errors import ConfigError
+from quoracy.learn import digits
+from quoracy.learn.draws import fractions, order, raw
+from quoracy.learn.partition import Classes, Iid, Volume, parse_partition, partitions, shares
 
 EVEN = np.repeat(np.arange(10), 6_000)
 """As many of each class as Fashion-MNIST has."""

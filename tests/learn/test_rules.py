@@ -17,10 +17,10 @@ from numpy.typing import NDArray
 from tests.learn import twins
 from tests.learn.models import joined, made, split, update
 
-from quorate.core.federated import aggregation as rules
-from quorate.core.federated.aggregation import Aggregation, trimmed
-from quorate.learn.rules import order
-from quorate.learn.rules.bulyan import nearest_to_median
+from quoracy.core.federated import aggregation as rules
+from quoracy.core.federated.aggregation import Aggregation, trimmed
+from quoracy.learn.rules import order
+from quoracy.learn.rules.bulyan import nearest_to_median
 
 Vector = NDArray[np.float64]
 few = settings(max_examples=40)
@@ -29,7 +29,7 @@ few = settings(max_examples=40)
 @contextmanager
 def folder(width: int) -> Iterator[Path]:
     """A place for files, with slices of so many numbers."""
-    with tempfile.TemporaryDirectory() as name, mock.patch("quorate.learn.aggregate.width", return_value=width):
+    with tempfile.TemporaryDirectory() as name, mock.patch("quoracy.learn.aggregate.width", return_value=width):
         yield Path(name)
 
 

@@ -21,10 +21,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from safetensors.torch import save_file as save_torch
 
-from quorate.learn import BadTensors, TensorFile, digest_of, load, save
-from quorate.learn.dtypes import DTYPES, is_finite, narrow, widen
-from quorate.learn.header import MAX_HEADER_BYTES, Layout, difference
-from quorate.learn.tensors import TensorWriter
+from quoracy.learn import BadTensors, TensorFile, digest_of, load, save
+from quoracy.learn.dtypes import DTYPES, is_finite, narrow, widen
+from quoracy.learn.header import MAX_HEADER_BYTES, Layout, difference
+from quoracy.learn.tensors import TensorWriter
 
 NUMPY = [np.dtype(dtype.stored) for dtype in DTYPES.values() if dtype.in_numpy]
 SOME: dict[str, Any] = {

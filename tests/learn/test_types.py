@@ -15,14 +15,14 @@ from hypothesis import strategies as st
 from safetensors.torch import save_file as save_torch
 from tests.learn.models import made, update
 
-from quorate.core.federated import aggregation as rules
-from quorate.learn import BadTensors, CannotAggregate, Rule, Slice, aggregate, digest_of, examine, load, save
-from quorate.learn.dtypes import DTYPES, is_finite, narrow, widen
-from quorate.learn.rules.base import Row
-from quorate.learn.rules.whole import exact_mean
-from quorate.sdk.arrays import load as load_loaded
-from quorate.sdk.arrays import write
-from quorate.sdk.errors import UnfitUpdate
+from quoracy.core.federated import aggregation as rules
+from quoracy.learn import BadTensors, CannotAggregate, Rule, Slice, aggregate, digest_of, examine, load, save
+from quoracy.learn.dtypes import DTYPES, is_finite, narrow, widen
+from quoracy.learn.rules.base import Row
+from quoracy.learn.rules.whole import exact_mean
+from quoracy.sdk.arrays import load as load_loaded
+from quoracy.sdk.arrays import write
+from quoracy.sdk.errors import UnfitUpdate
 
 TORCH = {
     "F8_E4M3": torch.float8_e4m3fn,

@@ -9,9 +9,9 @@ import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from quorate.core.errors import ObjectsError
-from quorate.objects import open_objects
-from quorate.testing.objects import LARGE_BYTES, content_of, digest_of
+from quoracy.core.errors import ObjectsError
+from quoracy.objects import open_objects
+from quoracy.testing.objects import LARGE_BYTES, content_of, digest_of
 
 MIB = 1024 * 1024
 

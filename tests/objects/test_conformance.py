@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 from tests.objects.weed import Weed, opened_at
 
-from quorate.objects import Depot, LocalObjects, MemoryObjects
-from quorate.testing import OBJECTS_CHECKS
-from quorate.testing.objects import ObjectsCheck
+from quoracy.objects import Depot, LocalObjects, MemoryObjects
+from quoracy.testing import OBJECTS_CHECKS
+from quoracy.testing.objects import ObjectsCheck
 
 checks = pytest.mark.parametrize("check", OBJECTS_CHECKS, ids=lambda check: check.__name__)
 

@@ -14,9 +14,9 @@ import pytest
 from tests.objects.programs import pattern
 from tests.stores.process import running
 
-from quorate.core.errors import ObjectCorrupt, ObjectMissing, ObjectsBroken, ObjectsDenied, ObjectsFull
-from quorate.objects import LocalObjects
-from quorate.testing.objects import content_of, digest_of
+from quoracy.core.errors import ObjectCorrupt, ObjectMissing, ObjectsBroken, ObjectsDenied, ObjectsFull
+from quoracy.objects import LocalObjects
+from quoracy.testing.objects import content_of, digest_of
 
 PROGRAMS = Path(__file__).with_name("programs.py")
 

@@ -8,8 +8,8 @@ import pytest
 from obstore.exceptions import GenericError, PermissionDeniedError
 from tests.objects.weed import VARIABLES, Weed
 
-from quorate.coordinator import Coordinator
-from quorate.core.errors import (
+from quoracy.coordinator import Coordinator
+from quoracy.core.errors import (
     ConfigError,
     ObjectsBroken,
     ObjectsDenied,
@@ -17,12 +17,12 @@ from quorate.core.errors import (
     ObjectsFull,
     ObjectsUnreachable,
 )
-from quorate.hosts.shelf import Shelf
-from quorate.objects import LocalObjects, MemoryObjects, open_objects
-from quorate.objects.failures import answered
-from quorate.objects.opening import ROLES
-from quorate.objects.s3 import S3Objects
-from quorate.ports.objects import check_key, key_part
+from quoracy.hosts.shelf import Shelf
+from quoracy.objects import LocalObjects, MemoryObjects, open_objects
+from quoracy.objects.failures import answered
+from quoracy.objects.opening import ROLES
+from quoracy.objects.s3 import S3Objects
+from quoracy.ports.objects import check_key, key_part
 
 
 def test_a_folder_in_every_spelling(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

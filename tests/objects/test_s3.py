@@ -13,12 +13,12 @@ from tests.objects.proxy import Proxy
 from tests.objects.weed import KEYS, VARIABLES, Weed, opened_at
 from tests.stores.process import running
 
-from quorate.config.objects_url import parse_objects
-from quorate.core.errors import ObjectCorrupt, ObjectsBroken, ObjectsDenied, ObjectsUnreachable
-from quorate.objects.bucket import Bucket
-from quorate.objects.claims import Claims
-from quorate.objects.s3 import S3Objects
-from quorate.testing.objects import LARGE_BYTES, content_of, digest_of
+from quoracy.config.objects_url import parse_objects
+from quoracy.core.errors import ObjectCorrupt, ObjectsBroken, ObjectsDenied, ObjectsUnreachable
+from quoracy.objects.bucket import Bucket
+from quoracy.objects.claims import Claims
+from quoracy.objects.s3 import S3Objects
+from quoracy.testing.objects import LARGE_BYTES, content_of, digest_of
 
 PROGRAMS = Path(__file__).with_name("programs.py")
 

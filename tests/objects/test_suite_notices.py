@@ -9,13 +9,13 @@ from threading import Barrier, BrokenBarrierError
 
 import pytest
 
-from quorate.core.errors import DigestMismatch, ObjectsError
-from quorate.objects import Depot, MemoryObjects
-from quorate.objects.checking import pieces
-from quorate.ports.objects import Listed
-from quorate.testing import OBJECTS_CHECKS, check_objects
-from quorate.testing import objects as suite
-from quorate.testing.objects import OpenObjects
+from quoracy.core.errors import DigestMismatch, ObjectsError
+from quoracy.objects import Depot, MemoryObjects
+from quoracy.objects.checking import pieces
+from quoracy.ports.objects import Listed
+from quoracy.testing import OBJECTS_CHECKS, check_objects
+from quoracy.testing import objects as suite
+from quoracy.testing.objects import OpenObjects
 
 
 class Replaces(MemoryObjects):

@@ -23,15 +23,15 @@ import pytest
 from obstore.exceptions import BaseError
 from obstore.store import S3Store
 
-from quorate.config.objects_url import parse_objects
-from quorate.objects.s3 import S3Objects
+from quoracy.config.objects_url import parse_objects
+from quoracy.objects.s3 import S3Objects
 
 if TYPE_CHECKING:
     from obstore.store import S3Config
 
 BINARY = Path(sys.executable).with_name("weed")
 PATIENCE_S = 60.0
-BUCKET = "quorate"
+BUCKET = "quoracy"
 KEYS: S3Config = {"access_key_id": "tests", "secret_access_key": "known-to-everybody"}
 VARIABLES = {"AWS_ACCESS_KEY_ID": "tests", "AWS_SECRET_ACCESS_KEY": "known-to-everybody"}
 

@@ -15,8 +15,8 @@ from xml.etree import ElementTree
 import pytest
 from playwright.sync_api import Browser, sync_playwright
 
-from quorate.plots import Plot, Series, page, svg
-from quorate.plots.picture import BARE, DARK, DOTTED, LIGHT, _apart
+from quoracy.plots import Plot, Series, page, svg
+from quoracy.plots.picture import BARE, DARK, DOTTED, LIGHT, _apart
 
 SVG = "{http://www.w3.org/2000/svg}"
 EVIL = "</title><script>alert(1)</script>\"'&\0\x1b"

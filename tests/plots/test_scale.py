@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from quorate.plots.plot import Series, clean, cut, end_of, unbroken, wide
-from quorate.plots.scale import axis, number
+from quoracy.plots.plot import Series, clean, cut, end_of, unbroken, wide
+from quoracy.plots.scale import axis, number
 
 ANY = st.floats(-1e300, 1e300)
 

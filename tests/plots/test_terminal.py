@@ -8,9 +8,9 @@ import math
 import pytest
 from rich.console import Console
 
-from quorate.plots import Drawing, Plot, Series, text
-from quorate.plots.plot import wide
-from quorate.plots.terminal import MARKS
+from quoracy.plots import Drawing, Plot, Series, text
+from quoracy.plots.plot import wide
+from quoracy.plots.terminal import MARKS
 
 RISING = Series("rising", [(x, x / 10) for x in range(11)])
 FALLING = Series("falling", [(x, 1 - x / 10) for x in range(11)])

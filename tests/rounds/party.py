@@ -10,15 +10,15 @@ from typing import Any, Self
 import numpy as np
 from tests.doors.talk import PATIENCE_S, RUN, Talk
 
-from quorate.coordinator import Coordinator
-from quorate.core.errors import Refusal
-from quorate.core.federated.events import Beat, ParticipantJoined, ParticipantLeft, UpdateOffered
-from quorate.core.members import Cause
-from quorate.core.messages import Told
-from quorate.hosts.keys import Keys
-from quorate.learn import load, save
-from quorate.learn.dtypes import Numbers
-from quorate.objects import LocalObjects
+from quoracy.coordinator import Coordinator
+from quoracy.core.errors import Refusal
+from quoracy.core.federated.events import Beat, ParticipantJoined, ParticipantLeft, UpdateOffered
+from quoracy.core.members import Cause
+from quoracy.core.messages import Told
+from quoracy.hosts.keys import Keys
+from quoracy.learn import load, save
+from quoracy.learn.dtypes import Numbers
+from quoracy.objects import LocalObjects
 
 KEYS = Keys(RUN)
 

@@ -13,7 +13,7 @@ from tests.doors.talk import RUN
 from tests.objects.weed import VARIABLES, Weed, opened_at
 from tests.rounds.party import KEYS, Parties, ended
 
-from quorate.coordinator import Coordinator
+from quoracy.coordinator import Coordinator
 
 
 def test_a_round_with_weights_in_s3(weed: Weed, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -17,10 +17,10 @@ from tests.objects.weed import VARIABLES, Weed, opened_at
 from tests.rounds.party import KEYS
 from tests.sdk.live import PATIENCE_S
 
-import quorate
-from quorate.coordinator import Coordinator
-from quorate.ports import Objects
-from quorate.sdk import depot
+import quoracy
+from quoracy.coordinator import Coordinator
+from quoracy.ports import Objects
+from quoracy.sdk import depot
 
 ROUNDS = 4
 SAMPLES = {"north": 30, "south": 10, "west": 7}
@@ -31,7 +31,7 @@ def start() -> Weights:
     return {"a": np.linspace(-1, 1, 600, dtype=np.float32).reshape(20, 30), "steps": np.zeros((), np.int64)}
 
 
-def train(weights: Weights, task: quorate.Task) -> tuple[Weights, int, dict[str, float]]:
+def train(weights: Weights, task: quoracy.Task) -> tuple[Weights, int, dict[str, float]]:
     """Everybody pulls in a direction of their own: the same one in every run."""
     pull = np.random.Generator(np.random.PCG64([task.round, SAMPLES[task.participant]])).random((20, 30), np.float32)
     weights["a"] -= task.hyper["lr"] * (weights["a"] - pull)
@@ -48,8 +48,8 @@ def played(folder: Path, rule: str, objects: str) -> list[tuple[str, str]]:
             evaluation=f"{__name__}:evaluate",
         )  # fmt: skip
 
-        def take_part(name: str) -> quorate.Summary:
-            return quorate.participate(
+        def take_part(name: str) -> quoracy.Summary:
+            return quoracy.participate(
                 coordinator.url, train, RUN, participant=name, initial=start, weights="store", cache=folder / name
             )
 

@@ -12,7 +12,7 @@ from tests.doors.talk import Talk
 from tests.e2e.command import Serving, until
 from tests.rounds.party import KEYS, Participant, play_round, with_store
 
-from quorate.learn import Rule, Slice, digest_of
+from quoracy.learn import Rule, Slice, digest_of
 
 
 class Held(Rule):

@@ -14,11 +14,11 @@ import pytest
 from rich.console import Console
 from tests.doors.http.live import Stream
 from tests.doors.talk import RUN
-from tests.e2e.command import quorate, told, until
+from tests.e2e.command import quoracy, told, until
 from tests.rounds.party import Parties, ended, play_round
 
-from quorate.cli.top import page
-from quorate.coordinator import Coordinator
+from quoracy.cli.top import page
+from quoracy.coordinator import Coordinator
 
 
 @pytest.fixture
@@ -87,10 +87,10 @@ def test_prometheus_is_told_of_rounds_and_updates(
         found = re.search(rf"^{re.escape(sample)} (\S+)$", httpx.get(url, trust_env=False).text, re.MULTILINE)
         return float(found[1]) if found else 0.0
 
-    until(lambda: read('quorate_round_seconds_count{run="demo"}') == 2, "two rounds")
-    assert read('quorate_updates_total{outcome="admitted",run="demo"}') == 5
-    until(lambda: read('quorate_participants{run="demo",state="Waiting"}') == 2, "two participants")
-    assert read('quorate_workers{run="demo",state="Waiting"}') == 0
+    until(lambda: read('quoracy_round_seconds_count{run="demo"}') == 2, "two rounds")
+    assert read('quoracy_updates_total{outcome="admitted",run="demo"}') == 5
+    until(lambda: read('quoracy_participants{run="demo",state="Waiting"}') == 2, "two participants")
+    assert read('quoracy_workers{run="demo",state="Waiting"}') == 0
 
 
 def printed(shown: dict[str, Any], width: int, height: int | None) -> list[str]:
@@ -120,18 +120,18 @@ def test_the_verbs_of_the_command_line_work_for_it(
 ) -> None:
     url = coordinator.url
     played(coordinator, parties, folder, tmp_path, rounds=5)
-    assert "demo" in quorate("status", url=url).stdout
-    assert "federated" in quorate("run", "list", url=url).stdout
-    assert "round" in quorate("top", RUN, "--once", url=url).stdout
-    assert "updates are in" in quorate("explain", RUN, url=url).stdout
-    assert "participants: " in quorate("run", "show", RUN, url=url).stdout
-    assert told(quorate("run", "pause", RUN, "--reason", "wait", "--json", url=url))["ok"]
+    assert "demo" in quoracy("status", url=url).stdout
+    assert "federated" in quoracy("run", "list", url=url).stdout
+    assert "round" in quoracy("top", RUN, "--once", url=url).stdout
+    assert "updates are in" in quoracy("explain", RUN, url=url).stdout
+    assert "participants: " in quoracy("run", "show", RUN, url=url).stdout
+    assert told(quoracy("run", "pause", RUN, "--reason", "wait", "--json", url=url))["ok"]
     until(lambda: coordinator.show(RUN)["phase"] == "Paused", "it pauses")
-    assert told(quorate("run", "resume", RUN, "--json", url=url))["ok"]
+    assert told(quoracy("run", "resume", RUN, "--json", url=url))["ok"]
     until(lambda: coordinator.show(RUN)["phase"] in ("Standby", "Round"), "it goes on")
-    assert told(quorate("run", "stop", RUN, "--reason", "enough", "--json", url=url))["ok"]
+    assert told(quoracy("run", "stop", RUN, "--reason", "enough", "--json", url=url))["ok"]
     assert coordinator.show(RUN)["phase"] == "Stopped"
-    refused = quorate("run", "readmit", RUN, "--participant", "nobody", url=url)
+    refused = quoracy("run", "readmit", RUN, "--participant", "nobody", url=url)
     assert refused.returncode != 0
 
 

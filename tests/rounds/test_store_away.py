@@ -15,11 +15,11 @@ from tests.e2e.command import until
 from tests.rounds.party import KEYS, Parties, ended, model, play_round, put, with_store
 from tests.rounds.test_workshop import workshop_of
 
-from quorate.coordinator import Coordinator
-from quorate.core.errors import ObjectsUnreachable
-from quorate.hosts import workshop
-from quorate.learn import load, save
-from quorate.objects import LocalObjects
+from quoracy.coordinator import Coordinator
+from quoracy.core.errors import ObjectsUnreachable
+from quoracy.hosts import workshop
+from quoracy.learn import load, save
+from quoracy.objects import LocalObjects
 
 
 @pytest.fixture

@@ -18,11 +18,11 @@ from tests.doors.talk import RUN
 from tests.e2e.command import until
 from tests.rounds.party import KEYS, Parties, ended, model, play_round, put, put_bytes, with_store
 
-from quorate.coordinator import Coordinator
-from quorate.core.errors import Refused
-from quorate.hosts.workshop import Workshop
-from quorate.learn import Rule, Slice, load, save
-from quorate.learn.dtypes import Numbers
+from quoracy.coordinator import Coordinator
+from quoracy.core.errors import Refused
+from quoracy.hosts.workshop import Workshop
+from quoracy.learn import Rule, Slice, load, save
+from quoracy.learn.dtypes import Numbers
 
 
 @pytest.fixture

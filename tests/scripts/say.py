@@ -10,13 +10,13 @@ from typing import Any
 
 import msgspec
 
-from quorate.core.codec import MICROSECONDS
-from quorate.core.errors import Refusal
-from quorate.core.journal import CommandRefused, HostTook, RunCreated
-from quorate.core.machine import Duty, Explanation
-from quorate.core.members import Accepted, Answer, Cause
-from quorate.core.messages import Answered, Declined, Moved, Told, ToMember, Welcome
-from quorate.core.run import Kinds
+from quoracy.core.codec import MICROSECONDS
+from quoracy.core.errors import Refusal
+from quoracy.core.journal import CommandRefused, HostTook, RunCreated
+from quoracy.core.machine import Duty, Explanation
+from quoracy.core.members import Accepted, Answer, Cause
+from quoracy.core.messages import Answered, Declined, Moved, Told, ToMember, Welcome
+from quoracy.core.run import Kinds
 
 HIDDEN = frozenset({"nonce", "key", "silent_us", "heartbeat_interval_s", "heartbeat_timeout_s"})
 ONLY_IF_RAISED = frozenset({"fence"})

@@ -22,10 +22,10 @@ from typing import Any
 from tests.scripts import say
 from tests.scripts.world import RUN, World
 
-from quorate.core.codec import us
-from quorate.core.journal import RunCreated, decode_entry
-from quorate.core.kinds import KINDS
-from quorate.core.limits import Limits
+from quoracy.core.codec import us
+from quoracy.core.journal import RunCreated, decode_entry
+from quoracy.core.kinds import KINDS
+from quoracy.core.limits import Limits
 
 Verb = Callable[[list[str]], None]
 

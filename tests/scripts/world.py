@@ -15,14 +15,14 @@ from typing import Any
 
 from tests.scripts import say
 
-from quorate.core.codec import MICROSECONDS, digest
-from quorate.core.host import Host, Phase
-from quorate.core.journal import RunCreated, decode_entry
-from quorate.core.kinds import KINDS
-from quorate.core.limits import Limits
-from quorate.core.messages import ToHost, ToMember
-from quorate.core.run import fold
-from quorate.core.shell import (
+from quoracy.core.codec import MICROSECONDS, digest
+from quoracy.core.host import Host, Phase
+from quoracy.core.journal import RunCreated, decode_entry
+from quoracy.core.kinds import KINDS
+from quoracy.core.limits import Limits
+from quoracy.core.messages import ToHost, ToMember
+from quoracy.core.run import fold
+from quoracy.core.shell import (
     Action,
     Append,
     Asked,
@@ -49,7 +49,7 @@ from quorate.core.shell import (
     Unknown,
     Written,
 )
-from quorate.core.snapshot import Snapshot
+from quoracy.core.snapshot import Snapshot
 
 RUN = "demo"
 YOU = "you"

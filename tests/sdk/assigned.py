@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from quorate.core.dice import Cup
-from quorate.core.journal import RunCreated, decode_created, decode_entry
-from quorate.core.kinds import KINDS
-from quorate.core.run import Run
-from quorate.core.witnessed.committee import count
-from quorate.core.witnessed.machine import Witnessed
+from quoracy.core.dice import Cup
+from quoracy.core.journal import RunCreated, decode_created, decode_entry
+from quoracy.core.kinds import KINDS
+from quoracy.core.run import Run
+from quoracy.core.witnessed.committee import count
+from quoracy.core.witnessed.machine import Witnessed
 
 
 def assigned(entries: list[bytes], name: str) -> dict[str, list[int]]:

@@ -16,7 +16,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, Self, TypeVar
 
-from quorate.sdk.asking import Asker
+from quoracy.sdk.asking import Asker
 
 HERE = Path(__file__).parent
 RUN = "demo"
@@ -189,7 +189,7 @@ def sidecars(pid: int) -> list[int]:
         with suppress(OSError):
             stat = (entry / "stat").read_text().rpartition(")")[2].split()
             line = (entry / "cmdline").read_bytes()
-            if int(stat[1]) == pid and (b"quorate.sdk.sidecar" in line or stat[0] == "Z"):
+            if int(stat[1]) == pid and (b"quoracy.sdk.sidecar" in line or stat[0] == "Z"):
                 found.append(int(entry.name))
     return found
 

@@ -19,21 +19,21 @@ import numpy as np
 from blake3 import blake3
 from tests.sdk.scripts import RUN, hear, say
 
-import quorate
-from quorate.core.codec import encode
-from quorate.core.witnessed.events import signed_by_trainer
-from quorate.core.witnessed.facts import Announce, Command
-from quorate.learn.witnessed import Result, RunTask, Weights
-from quorate.sdk import depot
-from quorate.sdk.exchange import DirectExchange
-from quorate.sdk.exchange.channel import Channel
-from quorate.sdk.exchange.fetching import Fetch
-from quorate.sdk.exchange.links import Links
-from quorate.sdk.exchange.serving import Giving
-from quorate.sdk.exchange.wire import Get
-from quorate.sdk.member import Announced, Member
-from quorate.sdk.member_newcomer import Newcomer
-from quorate.trust.keys import MemberKey
+import quoracy
+from quoracy.core.codec import encode
+from quoracy.core.witnessed.events import signed_by_trainer
+from quoracy.core.witnessed.facts import Announce, Command
+from quoracy.learn.witnessed import Result, RunTask, Weights
+from quoracy.sdk import depot
+from quoracy.sdk.exchange import DirectExchange
+from quoracy.sdk.exchange.channel import Channel
+from quoracy.sdk.exchange.fetching import Fetch
+from quoracy.sdk.exchange.links import Links
+from quoracy.sdk.exchange.serving import Giving
+from quoracy.sdk.exchange.wire import Get
+from quoracy.sdk.member import Announced, Member
+from quoracy.sdk.member_newcomer import Newcomer
+from quoracy.trust.keys import MemberKey
 
 BATCHES = 4096
 """A run of a test has fewer."""
@@ -87,11 +87,11 @@ class Asking(Counting):
 def _join(url: str, name: str, trainer: Callable[[RunTask], Any], **more: Any) -> None:
     folder = Path(os.environ["FOLDER"])
     try:
-        summary = quorate.join(
+        summary = quoracy.join(
             url, trainer, RUN, member=name, identity=folder / f"{name}.key", cache=folder / "cache" / name,
             on_news=lambda news: say("news", [news.what, news.text]), **more,
         )  # fmt: skip
-    except quorate.QuorateError as error:
+    except quoracy.QuoracyError as error:
         say("raised", [type(error).__name__, error.code, str(error)])
         return
     said = {field: getattr(summary, field) for field in summary.__struct_fields__}

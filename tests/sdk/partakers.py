@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 from tests.sdk.scripts import RUN, hear, say
 
-import quorate
-from quorate.sdk import depot
+import quoracy
+from quoracy.sdk import depot
 
 Weights = dict[str, Any]
 
@@ -29,7 +29,7 @@ def step(weights: Weights, by: float) -> Weights:
 
 def _take_part(url: str, name: str, train: Any, **more: Any) -> None:
     try:
-        summary = quorate.participate(
+        summary = quoracy.participate(
             url,
             train,
             RUN,
@@ -41,14 +41,14 @@ def _take_part(url: str, name: str, train: Any, **more: Any) -> None:
         )
         refused = [list(pair) for pair in summary.refused]
         say("summary", [summary.trained, summary.admitted, refused, summary.ended, summary.reason])
-    except quorate.WorkerError as error:
+    except quoracy.WorkerError as error:
         say("raised", [type(error).__name__, error.code, str(error)])
 
 
 def plain(url: str, name: str, by: str = "1") -> None:
     """Trains without asking anybody."""
 
-    def train(weights: Weights, task: quorate.Task) -> tuple[Weights, int, dict[str, float]]:
+    def train(weights: Weights, task: quoracy.Task) -> tuple[Weights, int, dict[str, float]]:
         say("trains", task.round)
         task.epoch(0, loss=1.0 / (task.round + 1))
         return step(weights, float(by)), 10, {"loss": 0.5}
@@ -59,7 +59,7 @@ def plain(url: str, name: str, by: str = "1") -> None:
 def told(url: str, name: str, drain_s: str = "20") -> None:
     """Says when it trains, and does there what it is told, line by line, until it is told to be done."""
 
-    def train(weights: Weights, task: quorate.Task) -> tuple[Weights, int, dict[str, float]]:
+    def train(weights: Weights, task: quoracy.Task) -> tuple[Weights, int, dict[str, float]]:
         say("trains", [task.round, os.getpid()])
         while (line := hear()) != "done":
             what, _, value = line.partition(" ")
@@ -92,7 +92,7 @@ def held_up(url: str, name: str, where: str, drain_s: str = "20") -> None:
             say("after")
             hear()
 
-    def train(weights: Weights, task: quorate.Task) -> tuple[Weights, int, dict[str, float]]:
+    def train(weights: Weights, task: quoracy.Task) -> tuple[Weights, int, dict[str, float]]:
         if task.round == 0:
             depot.StoreWeights.upload = stop  # type: ignore[method-assign]
         say("trains", task.round)

@@ -10,7 +10,7 @@ import sys
 import time
 from typing import Any
 
-import quorate
+import quoracy
 
 RUN = "demo"
 
@@ -23,7 +23,7 @@ def hear() -> str:
     return sys.stdin.readline().strip()
 
 
-def _steps(worker: quorate.Worker, member: str, count: int, rest_s: float = 0.0) -> None:
+def _steps(worker: quoracy.Worker, member: str, count: int, rest_s: float = 0.0) -> None:
     """In step with the others, whatever happens."""
     passed = 0
     step = worker.next_step("step")
@@ -31,10 +31,10 @@ def _steps(worker: quorate.Worker, member: str, count: int, rest_s: float = 0.0)
         time.sleep(rest_s)
         try:
             worker.barrier("step", step)
-        except quorate.Setback as error:
+        except quoracy.Setback as error:
             say("setback", [type(error).__name__, str(error)])
             step = worker.next_step("step")
-        except quorate.BarrierAborted as error:
+        except quoracy.BarrierAborted as error:
             say("aborted", str(error))
             step = worker.next_step("step")
         else:
@@ -44,7 +44,7 @@ def _steps(worker: quorate.Worker, member: str, count: int, rest_s: float = 0.0)
 
 
 def steps(url: str, member: str, count: str, rest_s: str = "0") -> None:
-    with quorate.connect(url, run=RUN, member=member) as worker:
+    with quoracy.connect(url, run=RUN, member=member) as worker:
         say("in", [worker.incarnation, worker.rank])
         _steps(worker, member, int(count), float(rest_s))
     say("out")
@@ -52,7 +52,7 @@ def steps(url: str, member: str, count: str, rest_s: str = "0") -> None:
 
 def hold_gil(url: str, member: str, seconds: str) -> None:
     """A call into C that does not let go of the GIL, as a badly behaved extension does."""
-    with quorate.connect(url, run=RUN, member=member) as worker:
+    with quoracy.connect(url, run=RUN, member=member) as worker:
         say("in", os.getpid())
         began = time.monotonic()
         ctypes.PyDLL(None).usleep(ctypes.c_uint(round(float(seconds) * 1e6)))
@@ -63,7 +63,7 @@ def hold_gil(url: str, member: str, seconds: str) -> None:
 
 def stand_by(url: str, member: str) -> None:
     """Joins, and does what it is told, line by line."""
-    with quorate.connect(url, run=RUN, member=member, connect_timeout_s=20.0) as worker:
+    with quoracy.connect(url, run=RUN, member=member, connect_timeout_s=20.0) as worker:
         say("in", worker.incarnation)
         while (line := hear()) != "leave":
             try:
@@ -73,7 +73,7 @@ def stand_by(url: str, member: str) -> None:
                 elif line == "progress":
                     worker.progress()
                     say("moved")
-            except quorate.WorkerError as error:
+            except quoracy.WorkerError as error:
                 say("raised", [type(error).__name__, error.code, str(error)])
     say("out")
 
@@ -81,26 +81,26 @@ def stand_by(url: str, member: str) -> None:
 def drained(url: str, member: str, drain_s: str = "20") -> None:
     """Never looks whether it should stop: the barrier tells it."""
     try:
-        with quorate.connect(url, run=RUN, member=member, drain_s=float(drain_s)) as worker:
+        with quoracy.connect(url, run=RUN, member=member, drain_s=float(drain_s)) as worker:
             say("in")
             for step in range(worker.next_step("step"), 10**9):
                 hear()
                 say("arrives", step)
                 worker.barrier("step", step)
                 say("passed", step)
-    except quorate.Draining as error:
+    except quoracy.Draining as error:
         say("draining", [None if error.passage is None else error.passage.step, str(error)])
 
 
 def careless(url: str, member: str) -> None:
     """Ends without a word."""
-    worker = quorate.connect(url, run=RUN, member=member)
+    worker = quoracy.connect(url, run=RUN, member=member)
     say("in", worker.incarnation)
 
 
 def busy(url: str, member: str) -> None:
     """Calls nothing but progress."""
-    with quorate.connect(url, run=RUN, member=member) as worker:
+    with quoracy.connect(url, run=RUN, member=member) as worker:
         say("in", os.getpid())
         while True:
             worker.progress()
@@ -109,16 +109,16 @@ def busy(url: str, member: str) -> None:
 
 def forked(url: str, member: str) -> None:
     """A child uses its parent's worker."""
-    with quorate.connect(url, run=RUN, member=member) as worker:
+    with quoracy.connect(url, run=RUN, member=member) as worker:
         child = os.fork()
         if child == 0:
             try:
                 worker.barrier("step", 0)
-            except quorate.Forked as error:
+            except quoracy.Forked as error:
                 say("child", [error.code, str(error)])
             try:
                 worker.progress()
-            except quorate.Forked as error:
+            except quoracy.Forked as error:
                 say("child", error.code)
             worker.close()
             os._exit(0)
@@ -129,7 +129,7 @@ def forked(url: str, member: str) -> None:
 
 def forked_and_dead(url: str, member: str) -> None:
     """A child outlives its parent, holding copies of all that was open."""
-    worker = quorate.connect(url, run=RUN, member=member)
+    worker = quoracy.connect(url, run=RUN, member=member)
     child = os.fork()
     if child == 0:
         time.sleep(60)
@@ -143,7 +143,7 @@ def async_steps(url: str, member: str, count: str) -> None:
 
 
 async def _async_steps(url: str, member: str, count: int) -> None:
-    async with quorate.connect_async(url, run=RUN, member=member) as worker:
+    async with quoracy.connect_async(url, run=RUN, member=member) as worker:
         say("in", worker.incarnation)
         first = await worker.next_step("step")
         for step in range(first, first + count):
@@ -158,11 +158,11 @@ def async_drained(url: str, member: str) -> None:
 
 async def _async_drained(url: str, member: str) -> None:
     try:
-        async with quorate.connect_async(url, run=RUN, member=member) as worker:
+        async with quoracy.connect_async(url, run=RUN, member=member) as worker:
             say("in")
             await worker.barrier("step", await worker.next_step("step"))
             say("passed")
-    except quorate.Draining as error:
+    except quoracy.Draining as error:
         say("draining", None if error.passage is None else error.passage.step)
 
 

@@ -12,8 +12,8 @@ import sys
 
 import uvloop
 
-from quorate.config import load_config
-from quorate.coordinator import open_coordinator
+from quoracy.config import load_config
+from quoracy.coordinator import open_coordinator
 
 
 async def main() -> None:

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-import quorate
-from quorate.sdk.address import Address, parse_address, parse_url
-from quorate.sdk.settings import Patience, Settings, about_worker, settings
+import quoracy
+from quoracy.sdk.address import Address, parse_address, parse_url
+from quoracy.sdk.settings import Patience, Settings, about_worker, settings
 
 
 @pytest.mark.parametrize(
@@ -39,7 +39,7 @@ def test_these_are_addresses(url: str, addresses: list[Address], tls: bool) -> N
     ],
 )  # fmt: skip
 def test_anything_else_is_refused_with_what_to_write(url: str) -> None:
-    with pytest.raises(quorate.ConfigError, match=r"tcp://|tcp or tcps") as error:
+    with pytest.raises(quoracy.ConfigError, match=r"tcp://|tcp or tcps") as error:
         parse_url(url)
     assert error.value.field == "url"
 
@@ -59,7 +59,7 @@ def told(url: str | None = None, run: str | None = "run", member: str | None = N
 @pytest.fixture(autouse=True)
 def bare(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("URL", "RUN", "MEMBER", "TOKEN", "KEY"):
-        monkeypatch.delenv(f"QUORATE_{name}", raising=False)
+        monkeypatch.delenv(f"QUORACY_{name}", raising=False)
 
 
 def test_a_laptop_needs_a_run_and_nothing_else() -> None:
@@ -71,7 +71,7 @@ def test_a_laptop_needs_a_run_and_nothing_else() -> None:
 
 def test_the_environment_says_what_the_script_does_not(monkeypatch: pytest.MonkeyPatch) -> None:
     for name, value in {"URL": "tcp://a:1", "RUN": "r", "MEMBER": "m", "TOKEN": "t", "KEY": "/k"}.items():
-        monkeypatch.setenv(f"QUORATE_{name}", value)
+        monkeypatch.setenv(f"QUORACY_{name}", value)
     given = told(run=None)
     assert (given.addresses, given.run, given.member, given.token, given.key) == (
         [Address("a", 1)],
@@ -86,7 +86,7 @@ def test_the_environment_says_what_the_script_does_not(monkeypatch: pytest.Monke
 
 def test_a_token_brings_the_key_of_the_user(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
-    assert told(token="t").key == str(tmp_path / "quorate" / "member.key")
+    assert told(token="t").key == str(tmp_path / "quoracy" / "member.key")
 
 
 @pytest.mark.parametrize(
@@ -106,13 +106,13 @@ def test_a_token_brings_the_key_of_the_user(monkeypatch: pytest.MonkeyPatch, tmp
     ],
 )
 def test_a_setting_that_cannot_be_is_named_before_anything_is_started(field: str, settings: dict[str, Any]) -> None:
-    with pytest.raises(quorate.ConfigError) as error:
+    with pytest.raises(quoracy.ConfigError) as error:
         told(**settings)
     assert error.value.field == field
 
 
 def test_everything_a_script_needs_is_in_one_place() -> None:
-    for name in quorate.__all__:
-        assert getattr(quorate, name) is not None
+    for name in quoracy.__all__:
+        assert getattr(quoracy, name) is not None
     with pytest.raises(AttributeError):
-        _ = quorate.nonsense  # type: ignore[attr-defined]
+        _ = quoracy.nonsense  # type: ignore[attr-defined]

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 from tests.sdk.live import QUICK, free_port, sidecars
 
-import quorate
-from quorate.coordinator import Coordinator
+import quoracy
+from quoracy.coordinator import Coordinator
 
 
 @pytest.fixture(scope="module")
@@ -33,7 +33,7 @@ def shown(coordinator: Coordinator, run: str, member: str = "w1") -> dict[str, A
     return found
 
 
-async def keep_on(worker: quorate.AsyncWorker) -> None:
+async def keep_on(worker: quoracy.AsyncWorker) -> None:
     """Barrier after barrier, until something is raised."""
     for _ in range(10_000):
         await worker.barrier("step", await worker.next_step("step"))
@@ -41,7 +41,7 @@ async def keep_on(worker: quorate.AsyncWorker) -> None:
 
 def test_three_lines_keep_a_script_in_step(coordinator: Coordinator, run: str) -> None:
     async def script() -> int:
-        async with quorate.connect_async(coordinator.url, run, "w1") as worker:
+        async with quoracy.connect_async(coordinator.url, run, "w1") as worker:
             for step in range(await worker.next_step("step"), 5):
                 passage = await worker.barrier("step", step)
         return passage.generation
@@ -52,8 +52,8 @@ def test_three_lines_keep_a_script_in_step(coordinator: Coordinator, run: str) -
 
 def test_two_in_one_loop_are_released_together_and_states_are_durable(coordinator: Coordinator, run: str) -> None:
     async def script() -> None:
-        one = await quorate.connect_async(coordinator.url, run, "w1")
-        two = await quorate.connect_async(coordinator.url, run, "w2")
+        one = await quoracy.connect_async(coordinator.url, run, "w1")
+        two = await quoracy.connect_async(coordinator.url, run, "w2")
         await one.loading()
         await one.training()
         await one.checkpointing()
@@ -64,7 +64,7 @@ def test_two_in_one_loop_are_released_together_and_states_are_durable(coordinato
         await one.close()
         async with two:
             assert (await two.barrier("step", 1)).of == 1
-        with pytest.raises(quorate.Closed):
+        with pytest.raises(quoracy.Closed):
             await one.barrier("step", 1)
 
     asyncio.run(script())
@@ -73,8 +73,8 @@ def test_two_in_one_loop_are_released_together_and_states_are_durable(coordinato
 def test_the_loop_is_free_while_a_worker_waits(coordinator: Coordinator, run: str) -> None:
     async def script() -> None:
         async with (
-            quorate.connect_async(coordinator.url, run, "w1") as one,
-            quorate.connect_async(coordinator.url, run, "w2") as two,
+            quoracy.connect_async(coordinator.url, run, "w1") as one,
+            quoracy.connect_async(coordinator.url, run, "w2") as two,
         ):
             waiting = asyncio.ensure_future(one.barrier("step", 0))
             for _ in range(100):
@@ -91,12 +91,12 @@ def test_a_cancelled_call_still_stands_there_and_the_next_one_goes_on_with_it(
 ) -> None:
     async def script() -> None:
         async with (
-            quorate.connect_async(coordinator.url, run, "w1") as one,
-            quorate.connect_async(coordinator.url, run, "w2") as two,
+            quoracy.connect_async(coordinator.url, run, "w1") as one,
+            quoracy.connect_async(coordinator.url, run, "w2") as two,
         ):
             with pytest.raises(TimeoutError):
                 await asyncio.wait_for(one.barrier("step", 0), 0.05)
-            with pytest.raises(quorate.BarrierTimeout):
+            with pytest.raises(quoracy.BarrierTimeout):
                 await one.barrier("step", 0, timeout_s=0.05)
             assert (await two.barrier("step", 0)).of == 2
             assert (await one.barrier("step", 0)).order == 0
@@ -108,7 +108,7 @@ def test_orders_pause_and_stop(coordinator: Coordinator, run: str) -> None:
     async def script() -> None:
         heard: list[str] = []
         settings = {"on_order": lambda order: heard.append(order.command)}
-        async with quorate.connect_async(coordinator.url, run, "w1", **settings) as worker:
+        async with quoracy.connect_async(coordinator.url, run, "w1", **settings) as worker:
             coordinator.ask("order", run, command="pause")
             waiting = asyncio.ensure_future(worker.barrier("step", 0))
             while "paused" not in (await asyncio.to_thread(shown, coordinator, run)).get("task", ""):
@@ -117,7 +117,7 @@ def test_orders_pause_and_stop(coordinator: Coordinator, run: str) -> None:
             coordinator.ask("order", run, command="resume")
             assert (await waiting).released
             coordinator.ask("order", run, command="stop")
-            with pytest.raises(quorate.Stopped):
+            with pytest.raises(quoracy.Stopped):
                 await keep_on(worker)
             assert heard == ["pause", "resume", "stop"]
 
@@ -127,15 +127,15 @@ def test_orders_pause_and_stop(coordinator: Coordinator, run: str) -> None:
 
 def test_a_roll_back_and_a_closed_run_are_raised(coordinator: Coordinator, run: str) -> None:
     async def script() -> None:
-        async with quorate.connect_async(coordinator.url, run, "w1") as worker:
+        async with quoracy.connect_async(coordinator.url, run, "w1") as worker:
             await worker.barrier("step", 0)
             coordinator.ask("roll-back", run, reason="the loss exploded")
-            with pytest.raises(quorate.RolledBack, match="the loss exploded"):
+            with pytest.raises(quoracy.RolledBack, match="the loss exploded"):
                 await keep_on(worker)
             assert worker.recovering
             assert await worker.next_step("step") == 0
             coordinator.ask("stop", run, reason="enough")
-            with pytest.raises(quorate.RunClosed):
+            with pytest.raises(quoracy.RunClosed):
                 await keep_on(worker)
 
     asyncio.run(script())
@@ -143,15 +143,15 @@ def test_a_roll_back_and_a_closed_run_are_raised(coordinator: Coordinator, run: 
 
 def test_without_auto_the_script_says_when_it_is_ready(coordinator: Coordinator, run: str) -> None:
     async def script() -> None:
-        async with quorate.connect_async(coordinator.url, run, "w1", auto=False) as worker:
+        async with quoracy.connect_async(coordinator.url, run, "w1", auto=False) as worker:
             await worker.ready()
             await worker.barrier("step", 0)
-            async with quorate.connect_async(coordinator.url, run, "w1", auto=False) as newer:
+            async with quoracy.connect_async(coordinator.url, run, "w1", auto=False) as newer:
                 await newer.ready()
                 assert newer.recovering
                 await newer.recovered()
                 await newer.barrier("step", 1)
-                with pytest.raises(quorate.Superseded):
+                with pytest.raises(quoracy.Superseded):
                     await worker.barrier("step", 1)
 
     asyncio.run(script())
@@ -159,7 +159,7 @@ def test_without_auto_the_script_says_when_it_is_ready(coordinator: Coordinator,
 
 def test_a_killed_sidecar_is_replaced_in_the_same_life(coordinator: Coordinator, run: str) -> None:
     async def script() -> None:
-        async with quorate.connect_async(coordinator.url, run, "w1") as worker:
+        async with quoracy.connect_async(coordinator.url, run, "w1") as worker:
             for step in range(3):
                 (sidecar,) = sidecars(os.getpid())
                 os.kill(sidecar, signal.SIGKILL)
@@ -172,10 +172,10 @@ def test_a_killed_sidecar_is_replaced_in_the_same_life(coordinator: Coordinator,
 
 def test_nobody_at_the_address_is_said(coordinator: Coordinator) -> None:
     async def script() -> None:
-        with pytest.raises(quorate.Unreachable, match="Connection refused"):
-            await quorate.connect_async(f"tcp://127.0.0.1:{free_port()}", "run", "w1", connect_timeout_s=1.0)
-        with pytest.raises(quorate.Rejected, match="there is no run 'nope'"):
-            async with quorate.connect_async(coordinator.url, "nope", "w1"):
+        with pytest.raises(quoracy.Unreachable, match="Connection refused"):
+            await quoracy.connect_async(f"tcp://127.0.0.1:{free_port()}", "run", "w1", connect_timeout_s=1.0)
+        with pytest.raises(quoracy.Rejected, match="there is no run 'nope'"):
+            async with quoracy.connect_async(coordinator.url, "nope", "w1"):
                 pass
 
     asyncio.run(script())
@@ -184,7 +184,7 @@ def test_nobody_at_the_address_is_said(coordinator: Coordinator) -> None:
 
 def test_a_script_that_fails_leaves_with_its_reason(coordinator: Coordinator, run: str) -> None:
     async def script() -> None:
-        async with quorate.connect_async(coordinator.url, run, "w1"):
+        async with quoracy.connect_async(coordinator.url, run, "w1"):
             raise ZeroDivisionError("by zero")
 
     with pytest.raises(ZeroDivisionError):

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from typing import Any
 
-from quorate.core.cluster.events import HeartbeatSeen
-from quorate.core.cluster.views import Passage, Standing
-from quorate.core.errors import Refusal
-from quorate.core.members import Accepted, Cause
-from quorate.core.messages import Answered, Declined, Moved, Told, Welcome
-from quorate.sdk import pipe
-from quorate.sdk.address import Address
-from quorate.sdk.bridge import Bridge
-from quorate.sdk.line import Line, State
-from quorate.sdk.session import Session, Stage
-from quorate.wire.frames import frame
-from quorate.wire.messages import Goodbye, Granted, Greeted
+from quoracy.core.cluster.events import HeartbeatSeen
+from quoracy.core.cluster.views import Passage, Standing
+from quoracy.core.errors import Refusal
+from quoracy.core.members import Accepted, Cause
+from quoracy.core.messages import Answered, Declined, Moved, Told, Welcome
+from quoracy.sdk import pipe
+from quoracy.sdk.address import Address
+from quoracy.sdk.bridge import Bridge
+from quoracy.sdk.line import Line, State
+from quoracy.sdk.session import Session, Stage
+from quoracy.wire.frames import frame
+from quoracy.wire.messages import Goodbye, Granted, Greeted
 
 S = 1_000_000
 RESULT = {"incarnation": 1, "fence": 0, "heartbeat_interval_s": 1.0, "heartbeat_timeout_s": 10.0, "rank": 3}
@@ -34,7 +34,7 @@ class Desk:
     def open(self, at_us: int = 0) -> list[Any]:
         self.line.dial(at_us)
         self.line.connected(at_us)
-        return self.hears(Greeted(1, b"c" * 32, "quorate", "member"), at_us=at_us)
+        return self.hears(Greeted(1, b"c" * 32, "quoracy", "member"), at_us=at_us)
 
     def joined(self) -> list[Any]:
         self.open()

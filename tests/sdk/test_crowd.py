@@ -11,10 +11,10 @@ import numpy as np
 import pytest
 from tests.sdk.live import PATIENCE_S
 
-from quorate.coordinator import Coordinator
-from quorate.sdk.address import parse_address
-from quorate.sdk.crowd import Crowd, Fate
-from quorate.sdk.crowd_process import Hands, Wish
+from quoracy.coordinator import Coordinator
+from quoracy.sdk.address import parse_address
+from quoracy.sdk.crowd import Crowd, Fate
+from quoracy.sdk.crowd_process import Hands, Wish
 
 NAMES = ("good-1", "good-2", "odd")
 CONFIG = {"clients": 3, "rounds": 2, "count_min": 2, "heartbeat_interval_s": 0.1, "heartbeat_timeout_s": 5.0}

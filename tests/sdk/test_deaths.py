@@ -14,23 +14,23 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from quorate.core.cluster.events import WorkerReady
-from quorate.core.messages import Call
-from quorate.demo.account import read_account
-from quorate.hosts import InlineHost
-from quorate.sdk import pipe
-from quorate.sdk.bridge import Bridge
-from quorate.sdk.drain import Drain
-from quorate.sdk.errors import WorkerError
-from quorate.sdk.flowing import Flow
-from quorate.sdk.flows import Flows
-from quorate.sdk.line import State
-from quorate.sdk.mirror import Mirror
-from quorate.sdk.page import Page
-from quorate.sdk.session import Session, Stage
-from quorate.sdk.settings import Patience, about_worker, settings
-from quorate.stores import MemoryJournal
-from quorate.wire.frames import FrameReader, frame
+from quoracy.core.cluster.events import WorkerReady
+from quoracy.core.messages import Call
+from quoracy.demo.account import read_account
+from quoracy.hosts import InlineHost
+from quoracy.sdk import pipe
+from quoracy.sdk.bridge import Bridge
+from quoracy.sdk.drain import Drain
+from quoracy.sdk.errors import WorkerError
+from quoracy.sdk.flowing import Flow
+from quoracy.sdk.flows import Flows
+from quoracy.sdk.line import State
+from quoracy.sdk.mirror import Mirror
+from quoracy.sdk.page import Page
+from quoracy.sdk.session import Session, Stage
+from quoracy.sdk.settings import Patience, about_worker, settings
+from quoracy.stores import MemoryJournal
+from quoracy.wire.frames import FrameReader, frame
 
 RUN = "run"
 STEPS = 3

@@ -7,16 +7,16 @@ from typing import Any
 import pytest
 from msgspec.msgpack import decode
 
-from quorate.core.cluster.events import WorkerRegistered
-from quorate.core.errors import Refusal
-from quorate.core.members import Accepted, Cause, signed_by_joiner
-from quorate.core.messages import Answered, Call, Hello, Moved, Sign, Welcome
-from quorate.sdk.address import Address
-from quorate.sdk.line import FIRST_WAIT_US, HOPS, LONGEST_WAIT_US, OLD_TRIES, OLD_WAIT_US, Line, State
-from quorate.sdk.session import Session, Stage
-from quorate.trust import MemberKey, check_proof
-from quorate.wire.frames import FrameReader, frame
-from quorate.wire.messages import Goodbye, Granted, Greet, Greeted, to_server
+from quoracy.core.cluster.events import WorkerRegistered
+from quoracy.core.errors import Refusal
+from quoracy.core.members import Accepted, Cause, signed_by_joiner
+from quoracy.core.messages import Answered, Call, Hello, Moved, Sign, Welcome
+from quoracy.sdk.address import Address
+from quoracy.sdk.line import FIRST_WAIT_US, HOPS, LONGEST_WAIT_US, OLD_TRIES, OLD_WAIT_US, Line, State
+from quoracy.sdk.session import Session, Stage
+from quoracy.trust import MemberKey, check_proof
+from quoracy.wire.frames import FrameReader, frame
+from quoracy.wire.messages import Goodbye, Granted, Greet, Greeted, to_server
 
 HERE, THERE = Address("here", 7700), Address("there", 7701)
 S = 1_000_000
@@ -41,7 +41,7 @@ class Stage0:
         assert self.line.dial(at_us) is not None
         self._reader = FrameReader()
         self.line.connected(at_us)
-        self.hears(Greeted(1, challenge, "quorate", "member"), at_us=at_us)
+        self.hears(Greeted(1, challenge, "quoracy", "member"), at_us=at_us)
 
     def joined(self, at_us: int = 0) -> None:
         self.greeted(at_us)
@@ -58,7 +58,7 @@ def test_it_greets_first_and_speaks_when_it_was_greeted() -> None:
     (greet,) = stage.says()
     assert isinstance(greet, Greet)
     assert greet.token == "token"
-    stage.hears(Greeted(1, b"c" * 32, "quorate", "member"))
+    stage.hears(Greeted(1, b"c" * 32, "quoracy", "member"))
     assert stage.says() == [Hello("run", "w1", 0)]
     assert stage.line.outage is not None, "not up before the session was answered"
     stage.hears(Welcome("w1", 0, 1, 1))
@@ -133,7 +133,7 @@ def test_moved_is_followed_at_once_and_what_is_open_is_said_there() -> None:
     assert stage.line.dial(S) == THERE
     stage._reader = FrameReader()
     stage.line.connected(S)
-    stage.hears(Greeted(1, b"c" * 32, "quorate", "member"), at_us=S)
+    stage.hears(Greeted(1, b"c" * 32, "quoracy", "member"), at_us=S)
     _, hello, arrive = stage.says()
     assert hello == Hello("run", "w1", 1)
     assert isinstance(arrive, Sign)

@@ -11,8 +11,8 @@ import pytest
 from tests.sdk.live import wait_for
 from tests.sdk.witnessed_live import Witnessed, events, summaries
 
-from quorate.core.errors import Refused
-from quorate.core.witnessed.events import MemberLeft, RoundSealed
+from quoracy.core.errors import Refused
+from quoracy.core.witnessed.events import MemberLeft, RoundSealed
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ from tests.sdk.assigned import assigned
 from tests.sdk.live import RUN, wait_for
 from tests.sdk.witnessed_live import Witnessed, summaries
 
-from quorate.launch import journal_of
+from quoracy.launch import journal_of
 
 HTTP: dict[str, Any] = {"http": {"port": 0}}
 TWO: dict[str, Any] = {"init_min_clients": 2, "min_clients": 2, "rounds_per_epoch": 10}

@@ -10,11 +10,11 @@ import numpy as np
 import pytest
 from tests.sdk.live import wait_for
 
-from quorate.core.errors import ConfigError, Refusal
-from quorate.core.members import Accepted, Cause
-from quorate.core.messages import Answered, Declined, Sign, Told, Welcome
-from quorate.core.witnessed.events import Attest, ModelHash
-from quorate.core.witnessed.facts import (
+from quoracy.core.errors import ConfigError, Refusal
+from quoracy.core.members import Accepted, Cause
+from quoracy.core.messages import Answered, Declined, Sign, Told, Welcome
+from quoracy.core.witnessed.events import Attest, ModelHash
+from quoracy.core.witnessed.facts import (
     Apply,
     Blob,
     BlobGivenUp,
@@ -27,23 +27,23 @@ from quorate.core.witnessed.facts import (
     Train,
     Work,
 )
-from quorate.core.witnessed.views import Pointer, Result, RoundShown
-from quorate.learn.witnessed.encodings import encoding_of
-from quorate.learn.witnessed.manifest import model_hash
-from quorate.learn.witnessed.results import encode, layout_of
-from quorate.learn.witnessed.trainer import Result as Trained
-from quorate.sdk.errors import Draining, Ejected, Unreachable, from_refusal
-from quorate.sdk.exchange import Fetched
-from quorate.sdk.joining import join
-from quorate.sdk.member_blobs import Blobs
-from quorate.sdk.member_folder import Folder
-from quorate.sdk.member_jobs import Evaluate, Jobs, NotWanted
-from quorate.sdk.member_models import Models
-from quorate.sdk.member_news import MemberNews, Teller
-from quorate.sdk.member_taking import Taking
-from quorate.sdk.member_work import Workroom
-from quorate.sdk.membership import Stage
-from quorate.sdk.witnessing import Witnessing
+from quoracy.core.witnessed.views import Pointer, Result, RoundShown
+from quoracy.learn.witnessed.encodings import encoding_of
+from quoracy.learn.witnessed.manifest import model_hash
+from quoracy.learn.witnessed.results import encode, layout_of
+from quoracy.learn.witnessed.trainer import Result as Trained
+from quoracy.sdk.errors import Draining, Ejected, Unreachable, from_refusal
+from quoracy.sdk.exchange import Fetched
+from quoracy.sdk.joining import join
+from quoracy.sdk.member_blobs import Blobs
+from quoracy.sdk.member_folder import Folder
+from quoracy.sdk.member_jobs import Evaluate, Jobs, NotWanted
+from quoracy.sdk.member_models import Models
+from quoracy.sdk.member_news import MemberNews, Teller
+from quoracy.sdk.member_taking import Taking
+from quoracy.sdk.member_work import Workroom
+from quoracy.sdk.membership import Stage
+from quoracy.sdk.witnessing import Witnessing
 
 WORK = Work(0, 1, 0, 1, ((0, 2),), 5, b"m" * 32)
 

@@ -9,7 +9,7 @@ from tests.sdk.live import free_port, wait_for
 from tests.sdk.test_member_model import HTTP
 from tests.sdk.witnessed_live import Witnessed, events, summaries
 
-from quorate.core.witnessed.events import ResultCommitted
+from quoracy.core.witnessed.events import ResultCommitted
 
 LONG: dict[str, Any] = {"warmup_s": 100.0}
 """It is not over before all say that they are ready."""

@@ -16,12 +16,12 @@ from typing import Any
 import pytest
 from tests.sdk.live import QUICK, wait_for
 
-import quorate
-from quorate.coordinator import Coordinator
-from quorate.core.cluster.events import Heartbeat
-from quorate.core.errors import ConfigError
-from quorate.sdk.metrics import MAX_METRICS, check_metrics, check_number
-from quorate.sdk.page import Page
+import quoracy
+from quoracy.coordinator import Coordinator
+from quoracy.core.cluster.events import Heartbeat
+from quoracy.core.errors import ConfigError
+from quoracy.sdk.metrics import MAX_METRICS, check_metrics, check_number
+from quoracy.sdk.page import Page
 
 ROOT = Path(__file__).parents[2]
 
@@ -43,7 +43,7 @@ def shown(coordinator: Coordinator, run: str) -> dict[str, Any]:
 
 def test_metrics_are_shown_and_stay_until_they_are_reported_again(coordinator: Coordinator) -> None:
     coordinator.create("stay", **QUICK)
-    with quorate.connect(coordinator.url, "stay", "w1") as worker:
+    with quoracy.connect(coordinator.url, "stay", "w1") as worker:
         worker.report(step=3, loss=0.5, lr=1e-4)
         wait_for(lambda: shown(coordinator, "stay") == {"loss": 0.5, "lr": 1e-4}, "both are seen")
         worker.report(loss=0.25, accuracy=1)
@@ -55,7 +55,7 @@ def test_metrics_of_a_worker_that_awaits(coordinator: Coordinator) -> None:
     coordinator.create("awaits", **QUICK)
 
     async def train() -> None:
-        async with quorate.connect_async(coordinator.url, "awaits", "w1") as worker:
+        async with quoracy.connect_async(coordinator.url, "awaits", "w1") as worker:
             worker.report(loss=2.5)
             await asyncio.to_thread(wait_for, lambda: shown(coordinator, "awaits") == {"loss": 2.5}, "it is seen")
 
@@ -67,7 +67,7 @@ def test_a_number_that_is_not_finite_is_left_out_until_it_is(
 ) -> None:
     """A loss that overflows for a step, as with half precision, must neither end the training nor its heartbeats."""
     coordinator.create("overflows", **QUICK)
-    with quorate.connect(coordinator.url, "overflows", "w1") as worker, caplog.at_level(logging.WARNING, "quorate"):
+    with quoracy.connect(coordinator.url, "overflows", "w1") as worker, caplog.at_level(logging.WARNING, "quoracy"):
         worker.report(loss=1.0, lr=0.5)
         wait_for(lambda: shown(coordinator, "overflows") == {"loss": 1.0, "lr": 0.5}, "both are seen")
         for wrong in (float("nan"), float("inf"), -float("inf"), 1e301):
@@ -98,7 +98,7 @@ def test_what_is_no_metric_is_refused_at_once(
 ) -> None:
     if "refused" not in {run["run"] for run in coordinator.ask("runs")}:
         coordinator.create("refused", **QUICK)
-    with quorate.connect(coordinator.url, "refused", "w1") as worker:
+    with quoracy.connect(coordinator.url, "refused", "w1") as worker:
         worker.report(good=1.0)
         with pytest.raises(ConfigError, match=fix) as caught:
             worker.report(**metrics)

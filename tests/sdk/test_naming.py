@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from quorate.core.errors import ConfigError
-from quorate.sdk import joining, naming
-from quorate.sdk.naming import lasting_name
+from quoracy.core.errors import ConfigError
+from quoracy.sdk import joining, naming
+from quoracy.sdk.naming import lasting_name
 
 
 @pytest.mark.parametrize("what", ["participant", "member"])
@@ -24,6 +24,6 @@ def test_where_no_name_can_be_kept_the_setting_that_gives_one_is_named(
 def test_a_member_that_was_given_no_name_is_called_a_member(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "state").write_text("no folder")
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
-    monkeypatch.delenv("QUORATE_MEMBER", raising=False)
+    monkeypatch.delenv("QUORACY_MEMBER", raising=False)
     with pytest.raises(ConfigError, match=r"^member "):
         joining.prepare("tcp://127.0.0.1:1", "digits", "digits")

@@ -13,19 +13,19 @@ import pytest
 from tests.sdk.live import PATIENCE_S, free_port
 from tests.sdk.test_secure import Vault
 
-import quorate
-from quorate.coordinator import Coordinator
-from quorate.core.errors import ConfigError
-from quorate.sdk import finding
-from quorate.sdk.asking import rounds_over
-from quorate.sdk.finding import only_run
+import quoracy
+from quoracy.coordinator import Coordinator
+from quoracy.core.errors import ConfigError
+from quoracy.sdk import finding
+from quoracy.sdk.asking import rounds_over
+from quoracy.sdk.finding import only_run
 
 ONE_ROUND = {"rounds": 1, "clients": 1}
 
 
 @pytest.fixture
 def coordinator(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Coordinator]:
-    monkeypatch.delenv("QUORATE_RUN", raising=False)
+    monkeypatch.delenv("QUORACY_RUN", raising=False)
     with Coordinator(tmp_path / "data") as running:
         yield running
 
@@ -39,11 +39,11 @@ def test_the_only_federated_run_is_meant(coordinator: Coordinator, tmp_path: Pat
     coordinator.create("hospital", "federated", **ONE_ROUND)
     seen: list[str] = []
 
-    def train(weights: dict[str, Any], task: quorate.Task) -> tuple[dict[str, Any], int, None]:
+    def train(weights: dict[str, Any], task: quoracy.Task) -> tuple[dict[str, Any], int, None]:
         seen.append(task.run)
         return weights, 1, None
 
-    quorate.participate(
+    quoracy.participate(
         coordinator.url, train, participant="p1", initial={"a": np.zeros(2, np.float32)}, cache=tmp_path / "cache"
     )
     assert seen == ["hospital"]
@@ -63,7 +63,7 @@ def test_one_that_may_not_ask_is_told_to_name_it(tmp_path: Path) -> None:
     vault = Vault(tmp_path)
     with vault.open() as running:
         running.create("run", "federated", **ONE_ROUND)
-        with pytest.raises(ConfigError, match=r"name it: run=\.\.\., or QUORATE_RUN \(.*token"):
+        with pytest.raises(ConfigError, match=r"name it: run=\.\.\., or QUORACY_RUN \(.*token"):
             only_run("federated", vault.url, "nobody's", vault.ca, 5.0)
         assert only_run("federated", vault.url, vault.token, vault.ca, 5.0) == "run"
 
@@ -88,7 +88,7 @@ def test_a_coordinator_that_is_not_there_is_asked_again_until_it_is(
 
 
 def test_one_that_does_not_come_is_given_up() -> None:
-    with pytest.raises(quorate.Unreachable):
+    with pytest.raises(quoracy.Unreachable):
         found(f"tcp://127.0.0.1:{free_port()}", 0.0)
 
 

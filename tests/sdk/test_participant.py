@@ -14,11 +14,11 @@ import numpy as np
 import pytest
 from tests.sdk.live import PATIENCE_S, free_port, wait_for
 
-import quorate
-from quorate.coordinator import Coordinator
-from quorate.learn.tensors import digest_of, save
-from quorate.objects import open_objects
-from quorate.sdk.arrays import load, write
+import quoracy
+from quoracy.coordinator import Coordinator
+from quoracy.learn.tensors import digest_of, save
+from quoracy.objects import open_objects
+from quoracy.sdk.arrays import load, write
 
 QUICK = {"heartbeat_interval_s": 0.1, "heartbeat_timeout_s": 2.0, "clients": 1, "rounds": 2}
 Weights = dict[str, Any]
@@ -34,7 +34,7 @@ def start() -> Weights:
     return {"a": np.zeros((2, 3), np.float32), "n": np.zeros((), np.int64)}
 
 
-def once(weights: Weights, _task: quorate.Task) -> tuple[Weights, int, dict[str, float]]:
+def once(weights: Weights, _task: quoracy.Task) -> tuple[Weights, int, dict[str, float]]:
     weights["a"] += 1
     return weights, 10, {"loss": 0.5}
 
@@ -51,11 +51,11 @@ class Stage:
     def create(self, **config: Any) -> None:
         self.coordinator.create(self.run, "federated", **QUICK | config)
 
-    def take_part(self, train: Callable[..., Any] = once, name: str = "p1", **more: Any) -> quorate.Summary:
+    def take_part(self, train: Callable[..., Any] = once, name: str = "p1", **more: Any) -> quoracy.Summary:
         given: dict[str, Any] = {"initial": start, "weights": "store", "cache": self.cache} | more
-        return quorate.participate(self.coordinator.url, train, self.run, participant=name, **given)
+        return quoracy.participate(self.coordinator.url, train, self.run, participant=name, **given)
 
-    def later(self, *arguments: Any, **named: Any) -> Future[quorate.Summary]:
+    def later(self, *arguments: Any, **named: Any) -> Future[quoracy.Summary]:
         return self._threads.submit(self.take_part, *arguments, **named)
 
     def ask(self, what: str, **arguments: Any) -> Any:
@@ -95,7 +95,7 @@ def test_two_participants_train_together_and_the_model_is_the_mean_by_samples(st
     stage.create(clients=2)
     steps = {"p1": (1.0, 30), "p2": (5.0, 10)}
 
-    def train(weights: Weights, task: quorate.Task) -> tuple[Weights, int, dict[str, Any]]:
+    def train(weights: Weights, task: quoracy.Task) -> tuple[Weights, int, dict[str, Any]]:
         step, samples = steps[task.participant]
         return {"a": weights["a"] + np.float32(step), "n": weights["n"] + 1}, samples, {"loss": step}
 
@@ -110,9 +110,9 @@ def test_two_participants_train_together_and_the_model_is_the_mean_by_samples(st
 
 def test_a_task_says_what_to_train(stage: Stage) -> None:
     stage.create(epochs=3, hyper={"lr": 0.5}, hyper_steps=[{"round": 1, "hyper": {"lr": 0.25}}])
-    tasks: list[quorate.Task] = []
+    tasks: list[quoracy.Task] = []
 
-    def train(weights: Weights, task: quorate.Task) -> tuple[Weights, int, None]:
+    def train(weights: Weights, task: quoracy.Task) -> tuple[Weights, int, None]:
         tasks.append(task)
         return weights, 1, None
 
@@ -127,7 +127,7 @@ def test_a_task_says_what_to_train(stage: Stage) -> None:
 def test_metrics_and_history_reach_the_journal_without_what_is_no_number(stage: Stage) -> None:
     stage.create(rounds=1)
 
-    def train(weights: Weights, task: quorate.Task) -> tuple[Weights, int, dict[str, Any]]:
+    def train(weights: Weights, task: quoracy.Task) -> tuple[Weights, int, dict[str, Any]]:
         for epoch, loss in enumerate((0.5, float("nan"), 0.25)):
             task.epoch(epoch, loss=loss)
         return (
@@ -146,7 +146,7 @@ def test_progress_and_epochs_are_in_the_heartbeats(stage: Stage) -> None:
     stage.create(rounds=1, stuck_after_s=0.2)
     go_on = threading.Event()
 
-    def train(weights: Weights, task: quorate.Task) -> tuple[Weights, int, None]:
+    def train(weights: Weights, task: quoracy.Task) -> tuple[Weights, int, None]:
         assert go_on.wait(PATIENCE_S)
         while stage.shown()["stuck_s"]:
             task.progress(metrics={"loss": 0.5})
@@ -162,7 +162,7 @@ def test_every_round_may_measure_other_things(stage: Stage) -> None:
     """A heartbeat has room for sixteen."""
     stage.create()
 
-    def train(weights: Weights, task: quorate.Task) -> tuple[Weights, int, None]:
+    def train(weights: Weights, task: quoracy.Task) -> tuple[Weights, int, None]:
         task.progress(metrics={f"round_{task.round}_{number}": 1.0 for number in range(16)})
         for _ in range(2):
             before = stage.shown()["silent_s"]
@@ -180,7 +180,7 @@ def test_a_callback_that_fails_costs_no_training(stage: Stage) -> None:
 
 def test_news_tells_every_round(stage: Stage) -> None:
     stage.create()
-    news: list[quorate.ParticipantNews] = []
+    news: list[quoracy.ParticipantNews] = []
     stage.take_part(on_news=news.append)
     kinds = [(one.what, one.round) for one in news if one.what not in ("joined", "standby")]
     rounds = [pair for n in (0, 1) for pair in (("round", n), ("trained", n), ("verdict", n))]
@@ -218,7 +218,7 @@ def test_an_unfit_update_is_found_before_it_is_sent_and_names_the_tensor(
     stage: Stage, change: Callable[[Weights], Weights], named: str
 ) -> None:
     stage.create()
-    with pytest.raises(quorate.UnfitUpdate, match=named):
+    with pytest.raises(quoracy.UnfitUpdate, match=named):
         stage.take_part(lambda weights, task: (change(weights), 1, {}))
     assert [event["round"] for event in stage.events("update-offered")] == [-1], "nothing but the initial weights"
     assert stage.shown()["state"] == "Left"
@@ -236,13 +236,13 @@ def test_an_unfit_update_is_found_before_it_is_sent_and_names_the_tensor(
 )
 def test_what_a_trainer_must_return_is_said_if_it_does_not(stage: Stage, returned: Any, named: str) -> None:
     stage.create()
-    with pytest.raises(quorate.UnfitUpdate, match=named):
+    with pytest.raises(quoracy.UnfitUpdate, match=named):
         stage.take_part(lambda weights, task: returned)
 
 
 def test_initial_weights_that_are_none_are_said(stage: Stage) -> None:
     stage.create()
-    with pytest.raises(quorate.UnfitUpdate, match="initial gave NoneType"):
+    with pytest.raises(quoracy.UnfitUpdate, match="initial gave NoneType"):
         stage.take_part(initial=lambda: None)
 
 
@@ -254,7 +254,7 @@ def test_correction_7_a_model_that_is_a_pickle_is_not_opened(stage: Stage, tmp_p
     with closing(open_objects(stage.store)) as objects:
         objects.put_file(f"{stage.ask('weights')['prefix']}/blobs/{digest}", poison, digest)
     stage.ask("resume")
-    with pytest.raises(quorate.WeightsFailed, match="a pickle, which can run any code"):
+    with pytest.raises(quoracy.WeightsFailed, match="a pickle, which can run any code"):
         stage.take_part()
 
 
@@ -269,8 +269,8 @@ def test_correction_7_an_update_that_is_a_pickle_is_refused_and_its_sender_quara
         path.write_bytes(pickle.dumps(dict(arrays)))
         return digest_of(path)
 
-    monkeypatch.setattr("quorate.sdk.participant.write", pickled)
-    with pytest.raises(quorate.Quarantined, match="pickle"):
+    monkeypatch.setattr("quoracy.sdk.participant.write", pickled)
+    with pytest.raises(quoracy.Quarantined, match="pickle"):
         stage.take_part()
     assert stage.shown()["state"] == "Quarantined"
 
@@ -281,7 +281,7 @@ def test_a_model_that_is_not_what_its_digest_says_is_not_trained_from(stage: Sta
     stage.blobs.mkdir(parents=True)
     save(stage.blobs / digest, {"a": np.ones((2, 3), np.float32), "n": np.zeros((), np.int64)})
     stage.ask("resume")
-    with pytest.raises(quorate.WeightsFailed, match="not what its digest says"):
+    with pytest.raises(quoracy.WeightsFailed, match="not what its digest says"):
         stage.take_part()
 
 
@@ -293,7 +293,7 @@ def test_bf16_comes_as_float32_and_goes_back_as_bf16(stage: Stage, tmp_path: Pat
     stage.ask("resume")
     seen: list[Any] = []
 
-    def train(weights: Weights, task: quorate.Task) -> tuple[Weights, int, None]:
+    def train(weights: Weights, task: quoracy.Task) -> tuple[Weights, int, None]:
         seen.append(weights["a"].dtype)
         return {"a": weights["a"] + np.float32(1)}, 1, None
 
@@ -308,7 +308,7 @@ def test_bf16_comes_as_float32_and_goes_back_as_bf16(stage: Stage, tmp_path: Pat
 
 def test_check_false_sends_it_all_the_same_and_quarantine_says_why(stage: Stage) -> None:
     stage.create()
-    with pytest.raises(quorate.Quarantined, match="shape") as error:
+    with pytest.raises(quoracy.Quarantined, match="shape") as error:
         stage.take_part(lambda weights, task: (weights | {"a": weights["a"][:1]}, 1, {}), check=False)
     assert error.value.code == "quarantined"
 
@@ -316,7 +316,7 @@ def test_check_false_sends_it_all_the_same_and_quarantine_says_why(stage: Stage)
 def test_a_refused_update_is_told_with_its_reason_and_the_next_round_is_another_chance(stage: Stage) -> None:
     stage.create(refused_max=5, clients=2, count_min=1)
 
-    def train(weights: Weights, task: quorate.Task) -> tuple[Weights, int, None]:
+    def train(weights: Weights, task: quoracy.Task) -> tuple[Weights, int, None]:
         if task.round == 0 and task.participant == "p1":
             return weights | {"a": weights["a"][:1]}, 1, None
         return weights, 1, None
@@ -332,7 +332,7 @@ def test_a_participant_that_comes_while_there_is_no_room_waits_until_there_is(st
     stage.create(max_participants=1)
     go_on = threading.Event()
 
-    def train(weights: Weights, task: quorate.Task) -> tuple[Weights, int, None]:
+    def train(weights: Weights, task: quoracy.Task) -> tuple[Weights, int, None]:
         assert go_on.wait(PATIENCE_S)
         raise ValueError("enough")
 
@@ -351,13 +351,13 @@ def test_a_round_that_goes_on_without_a_participant_tells_it(stage: Stage) -> No
     stage.create(clients=2, count_min=1, count_max=1, rounds=1)
     began, seen = threading.Event(), threading.Event()
 
-    def slow(weights: Weights, task: quorate.Task) -> tuple[Weights, int, None]:
+    def slow(weights: Weights, task: quoracy.Task) -> tuple[Weights, int, None]:
         began.set()
         wait_for(task.dropped, "the round has gone on")
         seen.set()
         return weights, 1, None
 
-    def fast(weights: Weights, task: quorate.Task) -> tuple[Weights, int, None]:
+    def fast(weights: Weights, task: quoracy.Task) -> tuple[Weights, int, None]:
         wait_for(began.is_set, "the other trains too")
         return weights, 1, None
 
@@ -372,8 +372,8 @@ def test_a_round_that_goes_on_without_a_participant_tells_it(stage: Stage) -> No
 
 
 def test_nobody_there_for_give_up_s_raises_what_was_tried(stage: Stage) -> None:
-    with pytest.raises(quorate.Unreachable, match=r"give_up_s = 0\.5"):
-        quorate.participate(f"tcp://127.0.0.1:{free_port()}", once, "run", participant="p1", give_up_s=0.5)
+    with pytest.raises(quoracy.Unreachable, match=r"give_up_s = 0\.5"):
+        quoracy.participate(f"tcp://127.0.0.1:{free_port()}", once, "run", participant="p1", give_up_s=0.5)
 
 
 def test_a_run_that_is_not_there_yet_is_waited_for(stage: Stage) -> None:
@@ -386,7 +386,7 @@ def test_a_run_that_is_not_there_yet_is_waited_for(stage: Stage) -> None:
 
 def test_a_run_of_another_kind_is_refused(stage: Stage) -> None:
     stage.coordinator.create(stage.run)
-    with pytest.raises(quorate.WorkerError):
+    with pytest.raises(quoracy.WorkerError):
         stage.take_part()
 
 
@@ -424,6 +424,6 @@ def test_a_run_that_an_operator_stops_ends_a_participant_which_says_why(stage: S
 def test_wrong_settings_are_named(stage: Stage, given: dict[str, Any], field: str) -> None:
     stage.create()
     settings: dict[str, Any] = {"train": once, "participant": "p1", "cache": stage.cache} | given
-    with pytest.raises(quorate.ConfigError) as error:
-        quorate.participate(stage.coordinator.url, run=stage.run, **settings)
+    with pytest.raises(quoracy.ConfigError) as error:
+        quoracy.participate(stage.coordinator.url, run=stage.run, **settings)
     assert error.value.field == field

@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 from tests.sdk.live import PATIENCE_S
 
-import quorate
-from quorate.coordinator import Coordinator
+import quoracy
+from quoracy.coordinator import Coordinator
 
 Weights = dict[str, Any]
 START = {"a": np.zeros(3, np.float32)}
@@ -27,16 +27,16 @@ def coordinator(tmp_path: Path) -> Iterator[Coordinator]:
 def test_a_trainer_that_awaits_runs_in_the_loop(coordinator: Coordinator, tmp_path: Path) -> None:
     coordinator.create("run", "federated", rounds=2)
 
-    async def main() -> quorate.Summary:
+    async def main() -> quoracy.Summary:
         loop = asyncio.get_running_loop()
 
-        async def train(weights: Weights, task: quorate.Task) -> tuple[Weights, int, None]:
+        async def train(weights: Weights, task: quoracy.Task) -> tuple[Weights, int, None]:
             assert asyncio.get_running_loop() is loop
             await asyncio.sleep(0)
             weights["a"] += 1
             return weights, 1, None
 
-        under_way = quorate.participate_async(
+        under_way = quoracy.participate_async(
             coordinator.url, train, "run", participant="p1", initial=START, cache=tmp_path / "cache"
         )
         return await asyncio.wait_for(under_way, PATIENCE_S)
@@ -54,7 +54,7 @@ def test_a_cancelled_participant_leaves_properly(coordinator: Coordinator, tmp_p
 
     async def main() -> None:
         task = asyncio.ensure_future(
-            quorate.participate_async(
+            quoracy.participate_async(
                 coordinator.url, lambda w, t: (w, 1, {}), "run", participant="p1", cache=tmp_path / "cache"
             )
         )

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from tests.sdk.live import RUN, LiveServer, Process, alive, script, sidecars, wait_for
 
-from quorate.sdk.arrays import load
+from quoracy.sdk.arrays import load
 
 ROOT = str(Path(__file__).parents[2])
 QUICK = {"heartbeat_interval_s": 0.1, "heartbeat_timeout_s": 1.0, "stuck_after_s": 0.5, "rounds": 2, "clients": 2}

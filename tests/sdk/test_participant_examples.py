@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 from tests.sdk.test_examples import EXAMPLES, Crew, last_line
 
-from quorate.coordinator import Coordinator
-from quorate.sdk.arrays import load
+from quoracy.coordinator import Coordinator
+from quoracy.sdk.arrays import load
 
 TORCH_S = 100.0
 """On a busy machine importing torch takes the most of it."""

@@ -16,12 +16,12 @@ import pytest
 from tests.sdk.live import PATIENCE_S, wait_for
 from tests.sdk.test_secure import Vault
 
-import quorate
-from quorate.coordinator import Coordinator
-from quorate.core.errors import ObjectCorrupt, ObjectsUnreachable, Refused
-from quorate.learn.tensors import digest_of, save
-from quorate.sdk.weights_cache import Cache
-from quorate.sdk.weights_http import PART_BYTES, HttpWeights
+import quoracy
+from quoracy.coordinator import Coordinator
+from quoracy.core.errors import ObjectCorrupt, ObjectsUnreachable, Refused
+from quoracy.learn.tensors import digest_of, save
+from quoracy.sdk.weights_cache import Cache
+from quoracy.sdk.weights_http import PART_BYTES, HttpWeights
 
 MIB = 1024 * 1024
 
@@ -113,15 +113,15 @@ def test_two_participants_on_one_machine_fetch_each_model_once(
         whole(self, digest, part)
 
     monkeypatch.setattr(HttpWeights, "_fetch", counted)
-    summaries: list[quorate.Summary] = []
+    summaries: list[quoracy.Summary] = []
 
     def take_part(name: str) -> None:
-        def train(weights: dict[str, Any], task: quorate.Task) -> tuple[dict[str, Any], int, None]:
+        def train(weights: dict[str, Any], task: quoracy.Task) -> tuple[dict[str, Any], int, None]:
             weights["a"] += 1
             return weights, 1, None
 
         summaries.append(
-            quorate.participate(
+            quoracy.participate(
                 coordinator.url, train, run, participant=name, initial={"a": np.zeros(1000, np.float32)},
                 weights="http", cache=tmp_path / "shared",
             )
@@ -193,7 +193,7 @@ def test_tokens_and_tls_hold_for_weights_too(tmp_path: Path, monkeypatch: pytest
     vault.settings["http"] = {"port": 0}
     with vault.open() as running:
         running.create("run", "federated", rounds=1)
-        summary = quorate.participate(
+        summary = quoracy.participate(
             vault.url, lambda weights, task: (weights, 1, {}), "run", participant="p1", token=vault.token, ca=vault.ca,
             initial={"a": np.zeros(2, np.float32)}, weights="http", cache=tmp_path / "cache",
         )  # fmt: skip

@@ -15,24 +15,24 @@ import numpy as np
 import pytest
 from blake3 import blake3
 
-from quorate.core.errors import ConfigError, ObjectsUnreachable, Refusal
-from quorate.core.federated.views import Standing
-from quorate.core.members import Accepted, Cause
-from quorate.core.messages import Answered, Call, Told, Welcome
-from quorate.objects import MemoryObjects
-from quorate.sdk import pipe
-from quorate.sdk.address import Address
-from quorate.sdk.depot import Depot, StoreWeights
-from quorate.sdk.errors import Ended
-from quorate.sdk.line import Line
-from quorate.sdk.partaking import Offer, Partaking
-from quorate.sdk.partaking_bridge import Held, PartakingBridge
-from quorate.sdk.partaking_mirror import PartakingMirror
-from quorate.sdk.settings import Settings
-from quorate.sdk.tasks import checked_metrics
-from quorate.sdk.weights_cache import Cache
-from quorate.wire.frames import frame
-from quorate.wire.messages import Greeted
+from quoracy.core.errors import ConfigError, ObjectsUnreachable, Refusal
+from quoracy.core.federated.views import Standing
+from quoracy.core.members import Accepted, Cause
+from quoracy.core.messages import Answered, Call, Told, Welcome
+from quoracy.objects import MemoryObjects
+from quoracy.sdk import pipe
+from quoracy.sdk.address import Address
+from quoracy.sdk.depot import Depot, StoreWeights
+from quoracy.sdk.errors import Ended
+from quoracy.sdk.line import Line
+from quoracy.sdk.partaking import Offer, Partaking
+from quoracy.sdk.partaking_bridge import Held, PartakingBridge
+from quoracy.sdk.partaking_mirror import PartakingMirror
+from quoracy.sdk.settings import Settings
+from quoracy.sdk.tasks import checked_metrics
+from quoracy.sdk.weights_cache import Cache
+from quoracy.wire.frames import frame
+from quoracy.wire.messages import Greeted
 
 S = 1_000_000
 DIGEST = "ab" * 32
@@ -40,7 +40,7 @@ DIGEST = "ab" * 32
 # -- names ---------------------------------------------------------------------------------------------------------
 
 NAMES = (
-    "import sys; from quorate.sdk.naming import lasting_name; print(lasting_name('run'), flush=True); sys.stdin.read()"
+    "import sys; from quoracy.sdk.naming import lasting_name; print(lasting_name('run'), flush=True); sys.stdin.read()"
 )
 
 
@@ -197,7 +197,7 @@ class Desk:
         self.bridge = PartakingBridge(session, self.line, None if holds is None else msgspec.to_builtins(holds))
         self.line.dial(0)
         self.line.connected(0)
-        self.hears(Greeted(1, b"c" * 32, "quorate", "member"))
+        self.hears(Greeted(1, b"c" * 32, "quoracy", "member"))
         session.take()
 
     def hears(self, *messages: Any) -> None:

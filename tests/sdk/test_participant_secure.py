@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 from tests.sdk.test_secure import Vault
 
-import quorate
-from quorate.coordinator import Coordinator
-from quorate.sdk.participating import prepare
+import quoracy
+from quoracy.coordinator import Coordinator
+from quoracy.sdk.participating import prepare
 
 
 @pytest.fixture
@@ -28,9 +28,9 @@ def coordinator(vault: Vault) -> Iterator[Coordinator]:
         yield running
 
 
-def take_part(vault: Vault, **more: Any) -> quorate.Summary:
+def take_part(vault: Vault, **more: Any) -> quoracy.Summary:
     given: dict[str, Any] = {"token": vault.token, "ca": vault.ca, "initial": {"a": np.zeros(2, np.float32)}} | more
-    return quorate.participate(
+    return quoracy.participate(
         vault.url,
         lambda weights, task: (weights, 1, {}),
         "run",
@@ -43,12 +43,12 @@ def take_part(vault: Vault, **more: Any) -> quorate.Summary:
 @pytest.mark.usefixtures("coordinator")
 def test_a_participant_with_a_token_gets_in_over_tls_with_a_key_of_its_own_making(vault: Vault) -> None:
     assert take_part(vault).admitted == 1
-    assert (vault.folder / "quorate" / "member.key").stat().st_mode & 0o077 == 0
+    assert (vault.folder / "quoracy" / "member.key").stat().st_mode & 0o077 == 0
 
 
 @pytest.mark.usefixtures("coordinator")
 def test_a_participant_without_a_token_is_turned_away(vault: Vault) -> None:
-    with pytest.raises(quorate.AccessDenied, match="no token came"):
+    with pytest.raises(quoracy.AccessDenied, match="no token came"):
         take_part(vault, token="")
 
 
@@ -57,7 +57,7 @@ def test_another_key_does_not_take_over_a_place(vault: Vault, coordinator: Coord
     coordinator.create("other", "federated", clients=2)
     _join(vault, "first.key")
     assert coordinator.show("other")["participants"][0]["state"] == "Left"
-    with pytest.raises(quorate.AccessDenied) as denied:
+    with pytest.raises(quoracy.AccessDenied) as denied:
         _join(vault, "second.key", stay=True)
     assert denied.value.code == "key_mismatch"
 

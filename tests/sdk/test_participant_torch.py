@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 import torch
 
-import quorate
-from quorate.coordinator import Coordinator
-from quorate.sdk.arrays import load
+import quoracy
+from quoracy.coordinator import Coordinator
+from quoracy.sdk.arrays import load
 
 
 @pytest.fixture
@@ -27,7 +27,7 @@ def module() -> torch.nn.Module:
     return torch.nn.Sequential(torch.nn.Linear(3, 2), torch.nn.BatchNorm1d(2), torch.nn.Linear(2, 1).bfloat16())
 
 
-def add_one(model: torch.nn.Module, _task: quorate.Task) -> tuple[int, dict[str, float]]:
+def add_one(model: torch.nn.Module, _task: quoracy.Task) -> tuple[int, dict[str, float]]:
     with torch.no_grad():
         for parameter in model.parameters():
             parameter.add_(1)
@@ -36,8 +36,8 @@ def add_one(model: torch.nn.Module, _task: quorate.Task) -> tuple[int, dict[str,
 
 def take_part(
     coordinator: Coordinator, tmp_path: Path, model: Any, train: Any = add_one, **more: Any
-) -> quorate.Summary:
-    return quorate.participate(
+) -> quoracy.Summary:
+    return quoracy.participate(
         coordinator.url, train, "run", participant="p1", model=model, cache=tmp_path / "cache", **more
     )
 
@@ -83,11 +83,11 @@ def test_types_that_numpy_does_not_have_come_back_as_they_were(coordinator: Coor
 
 def test_a_module_that_is_not_the_run_s_model_is_told_apart(coordinator: Coordinator, tmp_path: Path) -> None:
     coordinator.create("run", "federated")
-    with pytest.raises(quorate.UnfitUpdate, match="do not fit this module"):
+    with pytest.raises(quoracy.UnfitUpdate, match="do not fit this module"):
         take_part(coordinator, tmp_path, torch.nn.Linear(2, 2), initial={"other": np.zeros(1, np.float32)})
 
 
 def test_a_trainer_of_a_module_returns_samples_and_metrics(coordinator: Coordinator, tmp_path: Path) -> None:
     coordinator.create("run", "federated")
-    with pytest.raises(quorate.UnfitUpdate, match=r"return \(samples, metrics\)"):
+    with pytest.raises(quoracy.UnfitUpdate, match=r"return \(samples, metrics\)"):
         take_part(coordinator, tmp_path, torch.nn.Linear(2, 2), train=lambda model, task: 7)

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from tests.sdk.live import RUN, LiveServer, alive, script, sidecars, wait_for
 
-import quorate
+import quoracy
 
 
 @pytest.fixture
@@ -355,7 +355,7 @@ def test_a_coordinator_that_does_not_serve_sends_workers_to_the_one_that_does(tm
     with (
         LiveServer(tmp_path) as serving,
         LiveServer(tmp_path, follows=True) as following,
-        quorate.connect(following.url, run=RUN, member="w1") as worker,
+        quoracy.connect(following.url, run=RUN, member="w1") as worker,
     ):
         assert worker.barrier("step", 0).released
         assert serving.worker("w1")["state"] == "Idle"
@@ -364,7 +364,7 @@ def test_a_coordinator_that_does_not_serve_sends_workers_to_the_one_that_does(tm
 def test_workers_find_the_coordinator_that_took_over(tmp_path: Path) -> None:
     with LiveServer(tmp_path) as first, LiveServer(tmp_path, follows=True) as second:
         both = f"{first.url},{second.url}"
-        with quorate.connect(both, run=RUN, member="w1") as worker:
+        with quoracy.connect(both, run=RUN, member="w1") as worker:
             worker.barrier("step", 0)
             first.kill()
             assert worker.barrier("step", 1).generation == 2

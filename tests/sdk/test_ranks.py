@@ -10,16 +10,16 @@ from typing import Any
 import pytest
 from examples import ranks as example
 
-import quorate
-from quorate.core.kinds import PEERLESS
-from quorate.core.ranks.part import Turn
-from quorate.core.ranks.state import Decision
-from quorate.hosts.onlooker import Onlooker
-from quorate.hosts.peerless import Shared
-from quorate.sdk.iteration import Iteration
-from quorate.sdk.news import decided
-from quorate.stores.opening import open_pulse, open_store
-from quorate.stores.sqlite import SqliteJournal
+import quoracy
+from quoracy.core.kinds import PEERLESS
+from quoracy.core.ranks.part import Turn
+from quoracy.core.ranks.state import Decision
+from quoracy.hosts.onlooker import Onlooker
+from quoracy.hosts.peerless import Shared
+from quoracy.sdk.iteration import Iteration
+from quoracy.sdk.news import decided
+from quoracy.stores.opening import open_pulse, open_store
+from quoracy.stores.sqlite import SqliteJournal
 
 
 @pytest.mark.parametrize(
@@ -42,14 +42,14 @@ from quorate.stores.sqlite import SqliteJournal
 )
 def test_a_setting_that_cannot_be_is_named(settings: dict[str, Any], named: str) -> None:
     given: dict[str, Any] = {"store": "sqlite:///x", "run": "demo", "rank": 0}
-    with pytest.raises(quorate.ConfigError) as caught:
-        quorate.ranks(**(given | settings))
+    with pytest.raises(quoracy.ConfigError) as caught:
+        quoracy.ranks(**(given | settings))
     assert named in str(caught.value)
 
 
 @pytest.mark.parametrize("url", ["", "sqlite", "sqlite://", "redis://host:1", "tcpstore://host"])
 def test_a_store_that_is_none_is_named(url: str) -> None:
-    with pytest.raises(quorate.ConfigError, match=r"store = .*tcpstore://"):
+    with pytest.raises(quoracy.ConfigError, match=r"store = .*tcpstore://"):
         open_store(url)
 
 
@@ -62,45 +62,45 @@ def test_a_pulse_alone_is_the_same_as_that_of_the_store(tmp_path: Path) -> None:
 
 
 def test_outside_its_block_a_rank_says_so(tmp_path: Path) -> None:
-    with pytest.raises(quorate.ConfigError, match="inside its with block"):
-        next(quorate.ranks(f"sqlite://{tmp_path}", "demo", 0).iterations())
+    with pytest.raises(quoracy.ConfigError, match="inside its with block"):
+        next(quoracy.ranks(f"sqlite://{tmp_path}", "demo", 0).iterations())
 
 
 def test_a_rank_that_was_closed_stays_closed(tmp_path: Path) -> None:
-    with quorate.ranks(f"sqlite://{tmp_path}", "demo", 0, t_dead_s=5.0) as ranks:
+    with quoracy.ranks(f"sqlite://{tmp_path}", "demo", 0, t_dead_s=5.0) as ranks:
         it = next(ranks.iterations())
         assert it.addresses.keys() == {0}
         assert it.missing() == []
         it.check()
-    with pytest.raises(quorate.ConfigError, match="only a learner"):
+    with pytest.raises(quoracy.ConfigError, match="only a learner"):
         it.ready()
-    with pytest.raises(quorate.Closed, match="rank 0 has left: done"):
+    with pytest.raises(quoracy.Closed, match="rank 0 has left: done"):
         it.vote()
-    with pytest.raises(quorate.Closed):
+    with pytest.raises(quoracy.Closed):
         it.check()
 
 
 def test_a_run_of_another_kind_is_left_alone(tmp_path: Path) -> None:
-    from quorate.core.journal import RunCreated
-    from quorate.core.kinds import KINDS
-    from quorate.core.peer import Peer
-    from quorate.core.ranks.times import derive
-    from quorate.hosts.peerless import Peerless
+    from quoracy.core.journal import RunCreated
+    from quoracy.core.kinds import KINDS
+    from quoracy.core.peer import Peer
+    from quoracy.core.ranks.times import derive
+    from quoracy.hosts.peerless import Peerless
 
     shared = Shared(*open_store(f"sqlite://{tmp_path}"))
     created = RunCreated("demo", "cluster", KINDS.newest("cluster").rules, {}, seeding="chain")
     peer = Peer("m", bytes(32), KINDS, created)
     Peerless(shared, "demo", derive(5.0)).drive(peer, peer.load())
     shared.close()
-    with pytest.raises(quorate.ConfigError, match="run = 'demo': choose another name"):
-        quorate.ranks(f"sqlite://{tmp_path}", "demo", 0).__enter__()
+    with pytest.raises(quoracy.ConfigError, match="run = 'demo': choose another name"):
+        quoracy.ranks(f"sqlite://{tmp_path}", "demo", 0).__enter__()
     journal = SqliteJournal(tmp_path)
     assert journal.last("demo") == 1
     journal.close()
 
 
 def test_an_iteration_that_nobody_voted_on_counts_as_failed(tmp_path: Path) -> None:
-    with quorate.ranks(f"sqlite://{tmp_path}", "demo", 0, t_dead_s=5.0) as ranks:
+    with quoracy.ranks(f"sqlite://{tmp_path}", "demo", 0, t_dead_s=5.0) as ranks:
         shown = []
         for it in ranks.iterations():
             shown.append((it.number, it.attempt))
@@ -115,7 +115,7 @@ def test_an_exception_in_the_loop_is_the_reason_for_which_it_left(tmp_path: Path
     url = f"sqlite://{tmp_path}"
 
     def fail() -> None:
-        with quorate.ranks(url, "demo", 0, t_dead_s=5.0) as ranks:
+        with quoracy.ranks(url, "demo", 0, t_dead_s=5.0) as ranks:
             for it in ranks.iterations():
                 it.number //= 0
 
@@ -154,8 +154,8 @@ def test_a_record_in_a_sentence() -> None:
 
 
 def test_what_is_looked_up_late_is_there() -> None:
-    for name in quorate.__all__:
-        assert getattr(quorate, name) is not None
+    for name in quoracy.__all__:
+        assert getattr(quoracy, name) is not None
     assert PEERLESS.newest("ranks").name == "ranks"
 
 
@@ -175,7 +175,7 @@ def test_the_example_of_the_page(tmp_path: Path) -> None:
 
 
 def test_a_rank_in_training_says_so(tmp_path: Path) -> None:
-    with quorate.ranks(f"sqlite://{tmp_path}", "demo", 0) as ranks:
+    with quoracy.ranks(f"sqlite://{tmp_path}", "demo", 0) as ranks:
         next(ranks.iterations())
         assert ranks.explain().startswith("rank 0 is in stage Training; attempt 2 of iteration 0: 0 of 1 arrived")
     assert ranks.part.explain().startswith("rank 0 is in stage Stopped; ")

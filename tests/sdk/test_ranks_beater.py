@@ -11,10 +11,10 @@ import time
 import msgspec
 from tests.sdk.live import wait_for
 
-from quorate.core.errors import JournalBusy, JournalFull
-from quorate.ports import Beat, Pulse
-from quorate.sdk.beater import Beater, Task, is_stopped, now_us
-from quorate.stores import MemoryPulse
+from quoracy.core.errors import JournalBusy, JournalFull
+from quoracy.ports import Beat, Pulse
+from quoracy.sdk.beater import Beater, Task, is_stopped, now_us
+from quoracy.stores import MemoryPulse
 
 TASK = Task("memory://", "demo", "3", beat_s=0.001, look_s=0.001, dead_s=60.0, op_s=1.0)
 

@@ -8,19 +8,19 @@ from typing import Any
 
 import pytest
 
-from quorate.core import asks as ops
-from quorate.core.asks import Steps
-from quorate.core.errors import EntriesGone, JournalBroken, JournalBusy, OutcomeUnknown, Refused
-from quorate.core.journal import RunCreated
-from quorate.core.kinds import PEERLESS
-from quorate.core.peer import SNAPSHOT_EVERY, Peer
-from quorate.core.ranks.part import Part
-from quorate.core.ranks.state import REMEMBERED
-from quorate.core.ranks.times import derive
-from quorate.hosts.onlooker import Onlooker, UnknownRun
-from quorate.hosts.peerless import OutOfReach, Peerless, Shared
-from quorate.stores import MemoryJournal, MemoryMailbox, MemoryPulse
-from quorate.stores.keyvalue import KeyValueJournal, KeyValueMailbox, KeyValuePulse, MemoryKeyValue, Rack
+from quoracy.core import asks as ops
+from quoracy.core.asks import Steps
+from quoracy.core.errors import EntriesGone, JournalBroken, JournalBusy, OutcomeUnknown, Refused
+from quoracy.core.journal import RunCreated
+from quoracy.core.kinds import PEERLESS
+from quoracy.core.peer import SNAPSHOT_EVERY, Peer
+from quoracy.core.ranks.part import Part
+from quoracy.core.ranks.state import REMEMBERED
+from quoracy.core.ranks.times import derive
+from quoracy.hosts.onlooker import Onlooker, UnknownRun
+from quoracy.hosts.peerless import OutOfReach, Peerless, Shared
+from quoracy.stores import MemoryJournal, MemoryMailbox, MemoryPulse
+from quoracy.stores.keyvalue import KeyValueJournal, KeyValueMailbox, KeyValuePulse, MemoryKeyValue, Rack
 
 TIMES = derive(0.6, look_s=0.01)
 

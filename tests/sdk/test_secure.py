@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 from tests.sdk.live import QUICK, RUN, free_port
 
-import quorate
-from quorate.coordinator import Coordinator
-from quorate.doors.auth import Authority, Role
-from quorate.trust.ca import create_authority
+import quoracy
+from quoracy.coordinator import Coordinator
+from quoracy.doors.auth import Authority, Role
+from quoracy.trust.ca import create_authority
 
 
 class Vault:
@@ -31,9 +31,9 @@ class Vault:
     def open(self) -> Coordinator:
         return Coordinator(self.folder / "data", port=self.port, **self.settings)
 
-    def connect(self, member: str = "w1", **settings: Any) -> quorate.Worker:
+    def connect(self, member: str = "w1", **settings: Any) -> quoracy.Worker:
         given = {"token": self.token, "ca": self.ca, "connect_timeout_s": 5.0} | settings
-        return quorate.connect(self.url, RUN, member, **given)
+        return quoracy.connect(self.url, RUN, member, **given)
 
 
 @pytest.fixture(scope="module")
@@ -61,7 +61,7 @@ def test_a_worker_with_a_token_gets_in_over_tls_with_a_key_of_its_own_making(
     with vault.connect("w1") as worker:
         for step in range(worker.next_step("step"), worker.next_step("step") + 3):
             assert worker.barrier("step", step).released
-    key = home / "quorate" / "member.key"
+    key = home / "quoracy" / "member.key"
     assert key.stat().st_mode & 0o077 == 0
     with vault.connect("w1") as worker:
         assert worker.incarnation == 2, "the same key, so the same member"
@@ -70,7 +70,7 @@ def test_a_worker_with_a_token_gets_in_over_tls_with_a_key_of_its_own_making(
 def test_an_id_is_bound_to_its_key(vault: Vault, coordinator: Coordinator, tmp_path: Path) -> None:
     with vault.connect("w2", key=tmp_path / "first.key"):
         pass
-    with pytest.raises(quorate.AccessDenied, match="bound to the key") as denied:
+    with pytest.raises(quoracy.AccessDenied, match="bound to the key") as denied:
         vault.connect("w2", key=tmp_path / "second.key")
     assert denied.value.code == "key_mismatch"
 
@@ -89,26 +89,26 @@ def test_the_session_goes_on_after_a_restart_by_its_token(vault: Vault) -> None:
 
 def test_an_authority_that_is_not_believed_is_said(vault: Vault, coordinator: Coordinator, tmp_path: Path) -> None:
     other = create_authority(tmp_path / "other").authority.cert
-    with pytest.raises(quorate.Unreachable, match="certificate is not believed"):
+    with pytest.raises(quoracy.Unreachable, match="certificate is not believed"):
         vault.connect(ca=other, connect_timeout_s=3.0)
 
 
 def test_tls_where_there_is_none_and_none_where_there_is_are_told_apart(
     vault: Vault, coordinator: Coordinator, tmp_path: Path
 ) -> None:
-    with pytest.raises(quorate.Unreachable, match="write tcps://"):
-        quorate.connect(vault.url.replace("tcps", "tcp"), RUN, "w1", token=vault.token, connect_timeout_s=3.0)
+    with pytest.raises(quoracy.Unreachable, match="write tcps://"):
+        quoracy.connect(vault.url.replace("tcps", "tcp"), RUN, "w1", token=vault.token, connect_timeout_s=3.0)
     with Coordinator(tmp_path / "plain", store="memory") as plain:
         plain.create(RUN)
-        with pytest.raises(quorate.Unreachable, match="is it a tcp:// address"):
-            quorate.connect(plain.url.replace("tcp", "tcps"), RUN, "w1", ca=vault.ca, connect_timeout_s=3.0)
+        with pytest.raises(quoracy.Unreachable, match="is it a tcp:// address"):
+            quoracy.connect(plain.url.replace("tcp", "tcps"), RUN, "w1", ca=vault.ca, connect_timeout_s=3.0)
 
 
 def test_no_token_and_a_viewers_token_are_turned_away(vault: Vault, coordinator: Coordinator) -> None:
-    with pytest.raises(quorate.AccessDenied, match="no token came"):
+    with pytest.raises(quoracy.AccessDenied, match="no token came"):
         vault.connect(token="")
     viewer = Authority.open(vault.folder / "data").new_token(Role.VIEWER)
-    with pytest.raises(quorate.AccessDenied, match="viewer"):
+    with pytest.raises(quoracy.AccessDenied, match="viewer"):
         vault.connect(token=viewer)
 
 
@@ -117,5 +117,5 @@ def test_a_file_that_is_no_key_or_no_authority_is_named(vault: Vault, coordinato
     nonsense.write_text("nonsense")
     nonsense.chmod(0o600)
     for setting in ("key", "ca"):
-        with pytest.raises(quorate.ConfigError, match="nonsense"):
+        with pytest.raises(quoracy.ConfigError, match="nonsense"):
             vault.connect(**{setting: nonsense})

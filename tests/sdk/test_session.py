@@ -7,14 +7,14 @@ from typing import Any
 import msgspec
 import pytest
 
-from quorate.core.cluster import KIND
-from quorate.core.cluster.events import Arrive, Heartbeat, HeartbeatSeen, WorkerIdle, WorkerReady, WorkerRegistered
-from quorate.core.cluster.state import Order
-from quorate.core.cluster.views import Passage, Standing
-from quorate.core.errors import Refusal
-from quorate.core.members import Accepted, Cause
-from quorate.core.messages import Answered, Call, Declined, Hello, Moved, Sign, Told, Welcome
-from quorate.sdk import Session, Stage
+from quoracy.core.cluster import KIND
+from quoracy.core.cluster.events import Arrive, Heartbeat, HeartbeatSeen, WorkerIdle, WorkerReady, WorkerRegistered
+from quoracy.core.cluster.state import Order
+from quoracy.core.cluster.views import Passage, Standing
+from quoracy.core.errors import Refusal
+from quoracy.core.members import Accepted, Cause
+from quoracy.core.messages import Answered, Call, Declined, Hello, Moved, Sign, Told, Welcome
+from quoracy.sdk import Session, Stage
 
 RETRY = 1_000_000
 events = msgspec.msgpack.Decoder(KIND.events)

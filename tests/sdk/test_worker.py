@@ -17,8 +17,8 @@ from typing import Any
 import pytest
 from tests.sdk.live import PATIENCE_S, QUICK, RUN, free_port, sidecars, wait_for
 
-import quorate
-from quorate.coordinator import Coordinator
+import quoracy
+from quoracy.coordinator import Coordinator
 
 
 @pytest.fixture(scope="module")
@@ -37,8 +37,8 @@ class Stage:
         self._threads = ThreadPoolExecutor(8)
         coordinator.create(run, **QUICK)
 
-    def connect(self, member: str = "w1", **settings: Any) -> quorate.Worker:
-        return quorate.connect(self.url, self.run, member, **settings)
+    def connect(self, member: str = "w1", **settings: Any) -> quoracy.Worker:
+        return quoracy.connect(self.url, self.run, member, **settings)
 
     def later(self, call: Callable[..., Any], *arguments: Any, **named: Any) -> Future[Any]:
         return self._threads.submit(call, *arguments, **named)
@@ -97,11 +97,11 @@ def test_a_barrier_at_different_steps_is_aborted_for_both_and_says_who_stood_whe
     with stage.connect("w1") as one, stage.connect("w2") as two:
         waiting = stage.later(one.barrier, "step", 4)
         stage.stands("w1")
-        with pytest.raises(quorate.BarrierAborted, match="w2 at step 7") as aborted:
+        with pytest.raises(quoracy.BarrierAborted, match="w2 at step 7") as aborted:
             two.barrier("step", 7)
         assert "w1 at step 4" in aborted.value.reason
         assert not aborted.value.passage.released
-        with pytest.raises(quorate.BarrierAborted):
+        with pytest.raises(quoracy.BarrierAborted):
             waiting.result(PATIENCE_S)
         assert one.next_step("step") == two.next_step("step") == 0
 
@@ -130,9 +130,9 @@ def test_a_numpy_like_step_is_a_step_and_nonsense_is_named(stage: Stage) -> None
     with stage.connect() as worker:
         assert worker.barrier("step", Like()).step == 0  # type: ignore[arg-type]
         for step in (-1, 1.5, 2**60):
-            with pytest.raises(quorate.ConfigError, match="step"):
+            with pytest.raises(quoracy.ConfigError, match="step"):
                 worker.barrier("step", step)  # type: ignore[arg-type]
-        with pytest.raises(quorate.ConfigError, match="barrier"):
+        with pytest.raises(quoracy.ConfigError, match="barrier"):
             worker.barrier("", 0)
 
 
@@ -141,9 +141,9 @@ def test_a_numpy_like_step_is_a_step_and_nonsense_is_named(stage: Stage) -> None
 
 def test_an_impatient_call_still_stands_there_and_the_next_one_goes_on_with_it(stage: Stage) -> None:
     with stage.connect("w1") as one, stage.connect("w2") as two:
-        with pytest.raises(quorate.BarrierTimeout, match="still stands there"):
+        with pytest.raises(quoracy.BarrierTimeout, match="still stands there"):
             one.barrier("step", 0, timeout_s=0.05)
-        with pytest.raises(quorate.Rejected, match="still stands at barrier step at step 0"):
+        with pytest.raises(quoracy.Rejected, match="still stands at barrier step at step 0"):
             one.barrier("step", 1)
         assert two.barrier("step", 0).of == 2, "it was counted"
         assert one.barrier("step", 0).order == 0
@@ -155,9 +155,9 @@ def test_an_impatient_call_still_stands_there_and_the_next_one_goes_on_with_it(s
 def test_a_barrier_is_bounded_by_the_runs_own_deadline(coordinator: Coordinator) -> None:
     coordinator.create("short", **QUICK | {"barrier_deadline_s": 0.3})
     with (
-        quorate.connect(coordinator.url, "short", "w1") as one,
-        quorate.connect(coordinator.url, "short", "w2"),
-        pytest.raises(quorate.BarrierAborted, match="missing: w2"),
+        quoracy.connect(coordinator.url, "short", "w1") as one,
+        quoracy.connect(coordinator.url, "short", "w2"),
+        pytest.raises(quoracy.BarrierAborted, match="missing: w2"),
     ):
         one.barrier("step", 0)
 
@@ -165,9 +165,9 @@ def test_a_barrier_is_bounded_by_the_runs_own_deadline(coordinator: Coordinator)
 def test_a_coordinator_that_stays_away_ends_the_wait_with_its_story(tmp_path: Path) -> None:
     with Coordinator(tmp_path, store="memory") as running:
         running.create(RUN, **QUICK)
-        worker = quorate.connect(running.url, RUN, "w1", give_up_s=0.3)
+        worker = quoracy.connect(running.url, RUN, "w1", give_up_s=0.3)
         url = running.url
-    with pytest.raises(quorate.Unreachable, match=r"longer than give_up_s = 0\.3 \(tried \d+ times in") as unreachable:
+    with pytest.raises(quoracy.Unreachable, match=r"longer than give_up_s = 0\.3 \(tried \d+ times in") as unreachable:
         worker.barrier("step", 0)
     assert url in str(unreachable.value)
     worker.close()
@@ -192,7 +192,7 @@ def test_states_are_in_the_journal_when_the_call_returns(stage: Stage) -> None:
 
 def test_a_state_that_cannot_follow_is_refused_with_a_way_out(stage: Stage) -> None:
     with stage.connect() as worker:
-        with pytest.raises(quorate.Rejected, match="report loading first") as rejected:
+        with pytest.raises(quoracy.Rejected, match="report loading first") as rejected:
             worker.training()
         assert rejected.value.code == "wrong_state"
         worker.loading()
@@ -209,14 +209,14 @@ def test_heartbeats_carry_what_was_reported(stage: Stage) -> None:
         wait_for(lambda: stage.shown()["epoch"] == 4 and stage.shown()["step"] == 7, "the step stays")
         worker.barrier("step", 8)
         wait_for(lambda: stage.shown()["step"] == 8, "a barrier is a report as well")
-        with pytest.raises(quorate.ConfigError, match="gpu"):
+        with pytest.raises(quoracy.ConfigError, match="gpu"):
             worker.report(gpu=2.0)
 
 
 def test_without_auto_the_script_says_when_it_is_ready(stage: Stage) -> None:
     with stage.connect(auto=False) as worker:
         assert stage.shown()["state"] == "Initializing"
-        with pytest.raises(quorate.Rejected, match="Initializing"):
+        with pytest.raises(quoracy.Rejected, match="Initializing"):
             worker.barrier("step", 0)
         worker.ready()
         assert worker.state == "Idle"
@@ -232,7 +232,7 @@ def test_a_life_after_one_that_ended_badly_has_to_recover(stage: Stage) -> None:
             worker.recovered()
             assert not worker.recovering
             assert worker.barrier("step", 0).released
-        with pytest.raises(quorate.Superseded):
+        with pytest.raises(quoracy.Superseded):
             older.barrier("step", 0)
 
 
@@ -276,11 +276,11 @@ def test_stop_raises_in_the_middle_of_a_barrier_after_leaving(stage: Stage) -> N
         waiting = stage.later(one.barrier, "step", 0)
         stage.stands("w1")
         stage.ask("order", command="stop", member="w1", arguments={"reason": "too slow"})
-        with pytest.raises(quorate.Stopped, match="too slow"):
+        with pytest.raises(quoracy.Stopped, match="too slow"):
             waiting.result(PATIENCE_S)
         assert (stage.shown("w1")["state"], stage.shown("w1")["reason"]) == ("Left", "stopped by an operator too slow")
         assert two.barrier("step", 0).of == 1
-        with pytest.raises(quorate.Stopped):
+        with pytest.raises(quoracy.Stopped):
             one.barrier("step", 0)
 
 
@@ -296,11 +296,11 @@ def test_a_roll_back_is_raised_once_and_the_next_call_recovers(stage: Stage) -> 
         waiting = stage.later(one.barrier, "step", 3)
         stage.stands("w1")
         stage.ask("roll-back", reason="the loss exploded")
-        with pytest.raises(quorate.RolledBack, match="the loss exploded") as rolled_back:
+        with pytest.raises(quoracy.RolledBack, match="the loss exploded") as rolled_back:
             waiting.result(PATIENCE_S)
         assert rolled_back.value.fence == 1
         assert one.recovering
-        with pytest.raises(quorate.Setback):
+        with pytest.raises(quoracy.Setback):
             wait_for(lambda: two.next_step("step") < 0, "never: it raises")
         assert (one.next_step("step"), two.next_step("step")) == (0, 0)
         waiting = stage.later(one.barrier, "step", 0)
@@ -313,11 +313,11 @@ def test_a_stopped_run_ends_every_call(stage: Stage) -> None:
         waiting = stage.later(one.barrier, "step", 0)
         stage.stands("w1")
         stage.ask("stop", reason="enough")
-        with pytest.raises(quorate.RunClosed, match="enough"):
+        with pytest.raises(quoracy.RunClosed, match="enough"):
             waiting.result(PATIENCE_S)
-        with pytest.raises(quorate.RunClosed):
+        with pytest.raises(quoracy.RunClosed):
             one.loading()
-        with pytest.raises(quorate.Ended):
+        with pytest.raises(quoracy.Ended):
             one.next_step("step")
 
 
@@ -325,9 +325,9 @@ def test_a_closed_worker_says_so(stage: Stage) -> None:
     worker = stage.connect()
     worker.close()
     worker.close()
-    with pytest.raises(quorate.Closed):
+    with pytest.raises(quoracy.Closed):
         worker.barrier("step", 0)
-    with pytest.raises(quorate.Closed):
+    with pytest.raises(quoracy.Closed):
         worker.progress()
     assert sidecars(worker._pid) == []
 
@@ -337,7 +337,7 @@ def test_closing_in_one_thread_ends_the_wait_in_another(stage: Stage) -> None:
         waiting = stage.later(one.barrier, "step", 0)
         stage.stands("w1")
         one.close()
-        with pytest.raises(quorate.Closed):
+        with pytest.raises(quoracy.Closed):
             waiting.result(PATIENCE_S)
 
 
@@ -350,10 +350,10 @@ def test_a_script_that_fails_leaves_with_its_reason(stage: Stage) -> None:
 
 def test_errors_survive_a_pickle_and_have_a_code_a_sentence_and_a_fix(stage: Stage) -> None:
     with stage.connect() as worker:
-        with pytest.raises(quorate.Rejected) as rejected:
+        with pytest.raises(quoracy.Rejected) as rejected:
             worker.training()
         stage.ask("stop", reason="enough")
-        with pytest.raises(quorate.RunClosed) as closed:
+        with pytest.raises(quoracy.RunClosed) as closed:
             wait_for(lambda: worker.next_step("step") < 0, "never: it raises")
     for error in (rejected.value, closed.value):
         again = pickle.loads(pickle.dumps(error))
@@ -366,9 +366,9 @@ def test_errors_survive_a_pickle_and_have_a_code_a_sentence_and_a_fix(stage: Sta
 def test_a_sidecar_that_stands_still_is_replaced_in_the_same_life(
     coordinator: Coordinator, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("quorate.sdk.waiting.WATCH_S", 0.5)
+    monkeypatch.setattr("quoracy.sdk.waiting.WATCH_S", 0.5)
     coordinator.create("still", **QUICK | {"heartbeat_timeout_s": 30.0})
-    with quorate.connect(coordinator.url, "still", "w1") as worker:
+    with quoracy.connect(coordinator.url, "still", "w1") as worker:
         stopped = worker._child.pid
         os.kill(stopped, signal.SIGSTOP)
         assert worker.barrier("step", 0).released
@@ -386,7 +386,7 @@ def test_a_read_that_was_interrupted_loses_nothing(stage: Stage, monkeypatch: py
 
     with stage.connect() as worker:
         os_read = os.read
-        monkeypatch.setattr("quorate.sdk.worker.os.read", interrupted)
+        monkeypatch.setattr("quoracy.sdk.worker.os.read", interrupted)
         with pytest.raises(KeyboardInterrupt):
             worker.barrier("step", 0)
         assert worker.barrier("step", 0).generation == 1
@@ -402,7 +402,7 @@ def test_sidecars_that_die_again_and_again_are_not_started_for_ever(stage: Stage
             with contextlib.suppress(ProcessLookupError):
                 os.kill(one._child.pid, signal.SIGKILL)
             time.sleep(0.01)
-        with pytest.raises(quorate.SidecarFailed, match="died 6 times"):
+        with pytest.raises(quoracy.SidecarFailed, match="died 6 times"):
             waiting.result(PATIENCE_S)
 
 
@@ -412,10 +412,10 @@ def test_sidecars_that_die_again_and_again_are_not_started_for_ever(stage: Stage
 def test_nobody_at_the_address_is_said_with_address_tries_reason_and_fix() -> None:
     url = f"tcp://127.0.0.1:{free_port()}"
     began = time.monotonic()
-    with pytest.raises(quorate.Unreachable) as unreachable:
-        quorate.connect(url, RUN, "w1", connect_timeout_s=1.0)
+    with pytest.raises(quoracy.Unreachable) as unreachable:
+        quoracy.connect(url, RUN, "w1", connect_timeout_s=1.0)
     assert time.monotonic() - began < 5
-    for part in (url, "tried ", "Connection refused", "quorate serve"):
+    for part in (url, "tried ", "Connection refused", "quoracy serve"):
         assert part in str(unreachable.value)
     assert unreachable.value.code == "unreachable"
 
@@ -423,8 +423,8 @@ def test_nobody_at_the_address_is_said_with_address_tries_reason_and_fix() -> No
 def test_somebody_who_accepts_and_never_answers_is_nobody() -> None:
     with socket.create_server(("127.0.0.1", 0)) as listener:
         url = f"tcp://127.0.0.1:{listener.getsockname()[1]}"
-        with pytest.raises(quorate.Unreachable, match="for 1 s"):
-            quorate.connect(url, RUN, "w1", connect_timeout_s=1.0)
+        with pytest.raises(quoracy.Unreachable, match="for 1 s"):
+            quoracy.connect(url, RUN, "w1", connect_timeout_s=1.0)
 
 
 def test_a_coordinator_that_comes_a_little_later_is_found(tmp_path: Path) -> None:
@@ -439,7 +439,7 @@ def test_a_coordinator_that_comes_a_little_later_is_found(tmp_path: Path) -> Non
     timer = threading.Timer(0.3, begin)
     timer.start()
     try:
-        with quorate.connect(f"tcp://127.0.0.1:{port}", RUN, "w1") as worker:
+        with quoracy.connect(f"tcp://127.0.0.1:{port}", RUN, "w1") as worker:
             assert worker.barrier("step", 0).released
     finally:
         joined.set()
@@ -447,26 +447,26 @@ def test_a_coordinator_that_comes_a_little_later_is_found(tmp_path: Path) -> Non
 
 
 def test_a_run_that_does_not_exist_is_named_at_once(stage: Stage) -> None:
-    with pytest.raises(quorate.Rejected, match="there is no run 'nope'") as rejected:
-        quorate.connect(stage.url, "nope", "w1")
+    with pytest.raises(quoracy.Rejected, match="there is no run 'nope'") as rejected:
+        quoracy.connect(stage.url, "nope", "w1")
     assert rejected.value.code == "unknown_run"
 
 
 def test_a_full_fleet_is_said_at_once(coordinator: Coordinator) -> None:
     coordinator.create("small", **QUICK | {"max_workers": 1})
     with (
-        quorate.connect(coordinator.url, "small", "w1"),
-        pytest.raises(quorate.Rejected, match="max_workers = 1") as rejected,
+        quoracy.connect(coordinator.url, "small", "w1"),
+        pytest.raises(quoracy.Rejected, match="max_workers = 1") as rejected,
     ):
-        quorate.connect(coordinator.url, "small", "w2")
+        quoracy.connect(coordinator.url, "small", "w2")
     assert rejected.value.code == "fleet_full"
 
 
 def test_a_false_token_is_not_tried_twice(stage: Stage) -> None:
-    with pytest.raises(quorate.AccessDenied) as denied:
-        quorate.connect(stage.url, stage.run, "w1", token="qrt1_member_nonsense.nonsense")
+    with pytest.raises(quoracy.AccessDenied) as denied:
+        quoracy.connect(stage.url, stage.run, "w1", token="qrt1_member_nonsense.nonsense")
     assert denied.value.code == "bad_token"
-    assert "quorate token new" in denied.value.fix
+    assert "quoracy token new" in denied.value.fix
 
 
 def test_sigterm_is_only_handled_where_it_takes_nothing_away(stage: Stage) -> None:
@@ -478,21 +478,21 @@ def test_sigterm_is_only_handled_where_it_takes_nothing_away(stage: Stage) -> No
         with stage.connect("w2", handle_sigterm=True):
             assert signal.getsignal(signal.SIGTERM) is not mine
         assert signal.getsignal(signal.SIGTERM) is mine, "given back"
-        with pytest.raises(quorate.ConfigError, match="handle_sigterm"):
+        with pytest.raises(quoracy.ConfigError, match="handle_sigterm"):
             stage.later(stage.connect, "w3", handle_sigterm=True).result(PATIENCE_S)
         with stage.later(stage.connect, "w4").result(PATIENCE_S) as other:
             other.drain()
-            with pytest.raises(quorate.Draining) as draining:
+            with pytest.raises(quoracy.Draining) as draining:
                 other.barrier("step", 0)
             assert draining.value.passage is not None
             assert other.draining
         with stage.connect("w5") as one, stage.connect("w6") as two:
             one.drain()
             waiting = stage.later(two.barrier, "step", 9)
-            with pytest.raises(quorate.Draining, match="different steps") as draining:
+            with pytest.raises(quoracy.Draining, match="different steps") as draining:
                 one.barrier("step", 3)
             assert draining.value.passage is None, "that step does not count"
-            with pytest.raises(quorate.BarrierAborted):
+            with pytest.raises(quoracy.BarrierAborted):
                 waiting.result(PATIENCE_S)
     finally:
         signal.signal(signal.SIGTERM, before)

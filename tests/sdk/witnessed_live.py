@@ -8,10 +8,10 @@ from typing import Any
 
 from tests.sdk.live import RUN, LiveServer, Process, script, wait_for
 
-from quorate.core.journal import decode_entry, recorded_decoder
-from quorate.core.witnessed import KIND
-from quorate.launch import journal_of
-from quorate.learn.tensors import load
+from quoracy.core.journal import decode_entry, recorded_decoder
+from quoracy.core.witnessed import KIND
+from quoracy.launch import journal_of
+from quoracy.learn.tensors import load
 
 ROOT = Path(__file__).parents[2]
 STEPS = 4

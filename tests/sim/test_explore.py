@@ -6,13 +6,13 @@ import os
 
 import pytest
 
-from quorate.core.errors import EntriesGone
-from quorate.ports import Appended
-from quorate.sim.explore import explore
-from quorate.stores.keyvalue.entries import Entries
-from quorate.stores.keyvalue.steps import Create, Delete, GetMany
+from quoracy.core.errors import EntriesGone
+from quoracy.ports import Appended
+from quoracy.sim.explore import explore
+from quoracy.stores.keyvalue.entries import Entries
+from quoracy.stores.keyvalue.steps import Create, Delete, GetMany
 
-SOAK = bool(os.environ.get("QUORATE_SOAK"))
+SOAK = bool(os.environ.get("QUORACY_SOAK"))
 
 
 class NeverLooksAgainAfterCreating(Entries):

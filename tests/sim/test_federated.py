@@ -13,22 +13,22 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-from quorate.cli import app
-from quorate.core.federated.events import RoundClosed, UpdateOffered
-from quorate.sim.checkers.journal import read
-from quorate.sim.federated import Life, live
-from quorate.sim.federated.history import Course
-from quorate.sim.federated.life import GIVEN, RUN
-from quorate.sim.federated.participants import STAGES, SimParticipant
-from quorate.sim.world import MS
+from quoracy.cli import app
+from quoracy.core.federated.events import RoundClosed, UpdateOffered
+from quoracy.sim.checkers.journal import read
+from quoracy.sim.federated import Life, live
+from quoracy.sim.federated.history import Course
+from quoracy.sim.federated.life import GIVEN, RUN
+from quoracy.sim.federated.participants import STAGES, SimParticipant
+from quoracy.sim.world import MS
 
-SEEDS = 500 if os.environ.get("QUORATE_SOAK") else 12
+SEEDS = 500 if os.environ.get("QUORACY_SOAK") else 12
 SMALL: dict[str, Any] = {"clients": 3, "rounds": 2, "initial": GIVEN, "evaluation": "mine:score"}
 """Three participants, all of them needed: what comes out is one model and no other."""
 CODE = """
 import sys
 from hashlib import blake2b
-from quorate.sim.federated import live
+from quoracy.sim.federated import live
 print(blake2b("\\n".join(live(int(sys.argv[1]), record=True).transcript).encode()).hexdigest())
 """
 

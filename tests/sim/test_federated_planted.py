@@ -7,18 +7,18 @@ from typing import Any
 import msgspec
 import pytest
 
-from quorate.core.dice import Dice
-from quorate.core.federated import rounds, rules, views
-from quorate.core.federated.collect import Collector
-from quorate.core.federated.machine import Federated
-from quorate.core.federated.state import Fate, Participant, Round, Task
-from quorate.core.federated.views import Standing
-from quorate.core.host import Host
-from quorate.core.machine import Applied
-from quorate.core.members import Cause, Roster
-from quorate.sdk.partaking import Partaking, Work
-from quorate.sim.federated import live
-from quorate.sim.store import Store, Write, WriteDone
+from quoracy.core.dice import Dice
+from quoracy.core.federated import rounds, rules, views
+from quoracy.core.federated.collect import Collector
+from quoracy.core.federated.machine import Federated
+from quoracy.core.federated.state import Fate, Participant, Round, Task
+from quoracy.core.federated.views import Standing
+from quoracy.core.host import Host
+from quoracy.core.machine import Applied
+from quoracy.core.members import Cause, Roster
+from quoracy.sdk.partaking import Partaking, Work
+from quoracy.sim.federated import live
+from quoracy.sim.store import Store, Write, WriteDone
 
 SEEDS = 200
 
@@ -68,9 +68,9 @@ def test_a_round_that_counts_what_it_has_not_looked_at_is_noticed(monkeypatch: p
 
 
 def _plant_close(monkeypatch: pytest.MonkeyPatch, do: Any) -> None:
-    from quorate.core.federated.events import RoundClosed
-    from quorate.core.federated.state import Phase
-    from quorate.core.federated.table import RUN
+    from quoracy.core.federated.events import RoundClosed
+    from quoracy.core.federated.state import Phase
+    from quoracy.core.federated.table import RUN
 
     moves = RUN._moves[RoundClosed]
     move = moves[Phase.ROUND.value]
@@ -117,7 +117,7 @@ def test_a_draw_by_other_dice_is_noticed(monkeypatch: pytest.MonkeyPatch) -> Non
 
 def test_a_round_that_closes_with_too_few_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
     for module in ("rounds", "collect", "drawing"):
-        monkeypatch.setattr(f"quorate.core.federated.{module}.least", lambda _task, _round: 1)
+        monkeypatch.setattr(f"quoracy.core.federated.{module}.least", lambda _task, _round: 1)
     monkeypatch.setattr(rounds, "most", lambda _task, _round: 1)
     assert "and it needs" in found_by("drawing")
 

@@ -10,17 +10,17 @@ from hashlib import blake2b
 import msgspec
 import pytest
 
-from quorate.core.errors import JournalCorrupt
-from quorate.sim import cluster, live
-from quorate.sim.disk import Disk
-from quorate.sim.network import Network, Weather
-from quorate.sim.world import MS, SECOND, World
+from quoracy.core.errors import JournalCorrupt
+from quoracy.sim import cluster, live
+from quoracy.sim.disk import Disk
+from quoracy.sim.network import Network, Weather
+from quoracy.sim.world import MS, SECOND, World
 
-SEEDS = 500 if os.environ.get("QUORATE_SOAK") else 12
+SEEDS = 500 if os.environ.get("QUORACY_SOAK") else 12
 CODE = """
 import sys
 from hashlib import blake2b
-from quorate.sim import live
+from quoracy.sim import live
 print(blake2b("\\n".join(live(int(sys.argv[1]), record=True).transcript).encode()).hexdigest())
 """
 

@@ -9,11 +9,11 @@ import pytest
 from tests.core import byhand
 from tests.core.federated.study import Study, studying, weights
 
-from quorate.core.federated.events import BeatSeen, RunPaused, RunStopped, UpdateOffered
-from quorate.core.federated.views import Standing
-from quorate.core.messages import Answered, Call, Hello, Told
-from quorate.core.shell import Received
-from quorate.sdk.partaking import LOOK_AGAIN, Offer, Partaking, Stage, Work
+from quoracy.core.federated.events import BeatSeen, RunPaused, RunStopped, UpdateOffered
+from quoracy.core.federated.views import Standing
+from quoracy.core.messages import Answered, Call, Hello, Told
+from quoracy.core.shell import Received
+from quoracy.sdk.partaking import LOOK_AGAIN, Offer, Partaking, Stage, Work
 
 SECOND = 1_000_000
 

@@ -9,22 +9,22 @@ from typing import Any
 import msgspec
 import pytest
 
-from quorate.core.cluster import rules
-from quorate.core.cluster.collect import Collector
-from quorate.core.cluster.events import BarrierReleased
-from quorate.core.cluster.heard import Gathering
-from quorate.core.cluster.machine import Cluster
-from quorate.core.cluster.state import Barrier, BarrierState, Fleet, Settled
-from quorate.core.cluster.views import Passage
-from quorate.core.detector import Detector
-from quorate.core.host import Host
-from quorate.core.machine import Event
-from quorate.core.members import Cause, Roster
-from quorate.core.messages import Told, ToMember
-from quorate.core.run import Run
-from quorate.sdk.session import Session
-from quorate.sim import live
-from quorate.sim.store import Store, Write, WriteDone
+from quoracy.core.cluster import rules
+from quoracy.core.cluster.collect import Collector
+from quoracy.core.cluster.events import BarrierReleased
+from quoracy.core.cluster.heard import Gathering
+from quoracy.core.cluster.machine import Cluster
+from quoracy.core.cluster.state import Barrier, BarrierState, Fleet, Settled
+from quoracy.core.cluster.views import Passage
+from quoracy.core.detector import Detector
+from quoracy.core.host import Host
+from quoracy.core.machine import Event
+from quoracy.core.members import Cause, Roster
+from quoracy.core.messages import Told, ToMember
+from quoracy.core.run import Run
+from quoracy.sdk.session import Session
+from quoracy.sim import live
+from quoracy.sim.store import Store, Write, WriteDone
 
 SEEDS = range(1, 200)
 
@@ -59,7 +59,7 @@ def test_a_release_without_the_last_one_is_noticed(monkeypatch: pytest.MonkeyPat
 
 def _drop_check(monkeypatch: pytest.MonkeyPatch) -> None:
     """The fold would refuse such a release: take that guard away as well."""
-    from quorate.core.cluster.table import BARRIER
+    from quoracy.core.cluster.table import BARRIER
 
     moves = BARRIER._moves[BarrierReleased]
     open_move = moves[BarrierState.OPEN.value]

@@ -10,15 +10,15 @@ from hashlib import blake2b
 import pytest
 from typer.testing import CliRunner
 
-from quorate.cli import app
-from quorate.core.peer import Peer
-from quorate.sim.ranks import Life, live
+from quoracy.cli import app
+from quoracy.core.peer import Peer
+from quoracy.sim.ranks import Life, live
 
-SEEDS = 500 if os.environ.get("QUORATE_SOAK") else 12
+SEEDS = 500 if os.environ.get("QUORACY_SOAK") else 12
 CODE = """
 import sys
 from hashlib import blake2b
-from quorate.sim.ranks import live
+from quoracy.sim.ranks import live
 print(blake2b("\\n".join(live(int(sys.argv[1]), record=True).transcript).encode()).hexdigest())
 """
 runner = CliRunner()
@@ -148,7 +148,7 @@ def test_the_command_names_the_kind_when_a_life_of_ranks_fails(monkeypatch: pyte
     result = runner.invoke(app, ["sim", "ranks", "--seeds", "1..2", "--jobs", "1"])
     assert result.exit_code == 1
     assert "progress:" in result.output
-    assert "replay it alone: quorate sim ranks --seeds 1 --transcript life-1.txt" in result.output
+    assert "replay it alone: quoracy sim ranks --seeds 1 --transcript life-1.txt" in result.output
 
 
 def test_a_life_in_which_the_code_fails_is_a_seed_that_failed(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -159,4 +159,4 @@ def test_a_life_in_which_the_code_fails_is_a_seed_that_failed(monkeypatch: pytes
     result = runner.invoke(app, ["sim", "ranks", "--seeds", "1..2", "--jobs", "1"])
     assert result.exit_code == 1
     assert "seed 2: KeyError: 'nowhere' (test_ranks.py:" in " ".join(result.output.split())
-    assert "replay it alone: quorate sim ranks --seeds 1 --transcript life-1.txt" in result.output
+    assert "replay it alone: quoracy sim ranks --seeds 1 --transcript life-1.txt" in result.output

@@ -8,21 +8,21 @@ import msgspec
 import pytest
 from tests.sim.test_ranks import muted
 
-from quorate.core import asks as ops
-from quorate.core.errors import Bug, QuorateError
-from quorate.core.machine import Event
-from quorate.core.peer import Peer
-from quorate.core.ranks import rules, salvage
-from quorate.core.ranks.collect import Arrival, Collector
-from quorate.core.ranks.events import AttemptDecided, RankJoined
-from quorate.core.ranks.machine import Ranks
-from quorate.core.ranks.part import Part, Turn
-from quorate.core.ranks.state import Crew, Rank
-from quorate.core.ranks.table import RANK, RUN
-from quorate.sim.ranks import Outcome, live
-from quorate.sim.ranks.life import Life
-from quorate.sim.ranks.process import SimRank
-from quorate.sim.ranks.store import Store
+from quoracy.core import asks as ops
+from quoracy.core.errors import Bug, QuoracyError
+from quoracy.core.machine import Event
+from quoracy.core.peer import Peer
+from quoracy.core.ranks import rules, salvage
+from quoracy.core.ranks.collect import Arrival, Collector
+from quoracy.core.ranks.events import AttemptDecided, RankJoined
+from quoracy.core.ranks.machine import Ranks
+from quoracy.core.ranks.part import Part, Turn
+from quoracy.core.ranks.state import Crew, Rank
+from quoracy.core.ranks.table import RANK, RUN
+from quoracy.sim.ranks import Outcome, live
+from quoracy.sim.ranks.life import Life
+from quoracy.sim.ranks.process import SimRank
+from quoracy.sim.ranks.store import Store
 
 SEEDS = range(1, 200)
 
@@ -149,7 +149,7 @@ def test_a_no_that_is_not_heard_is_noticed(monkeypatch: pytest.MonkeyPatch) -> N
 
 
 def test_a_commit_against_a_no_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("quorate.core.ranks.rules.outcome_of", lambda _crew, arrived, _against: _yes(arrived))
+    monkeypatch.setattr("quoracy.core.ranks.rules.outcome_of", lambda _crew, arrived, _against: _yes(arrived))
     assert "says committed" in found_by("votes")
 
 
@@ -211,7 +211,7 @@ def test_letters_that_nobody_writes_in_are_noticed(monkeypatch: pytest.MonkeyPat
 
 def test_a_minority_that_begins_anew_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
     for place in ("state", "salvage"):
-        monkeypatch.setattr(f"quorate.core.ranks.{place}.majority", lambda _members: 1)
+        monkeypatch.setattr(f"quoracy.core.ranks.{place}.majority", lambda _members: 1)
     assert "a minority" in found_by("generations")
 
 
@@ -294,7 +294,7 @@ def crashing(seed: int) -> Any:
     """A life, in which an entry that cannot follow is trouble as well."""
     try:
         return live(seed)
-    except (Bug, QuorateError) as error:
+    except (Bug, QuoracyError) as error:
         return Outcome(seed, False, str(error), 0, 0, 0, 0, [])
 
 

@@ -10,9 +10,9 @@ from random import Random
 
 from hypothesis import HealthCheck, settings
 
-from quorate.core.errors import JournalCorrupt, JournalNewer
-from quorate.ports import Append, Saved
-from quorate.stores import SqliteJournal
+from quoracy.core.errors import JournalCorrupt, JournalNewer
+from quoracy.ports import Append, Saved
+from quoracy.stores import SqliteJournal
 
 often = settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 

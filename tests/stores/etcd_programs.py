@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import sys
 
-from quorate.core.errors import JournalError
-from quorate.ports import Append, Conflict
-from quorate.stores.etcd import EtcdJournal
+from quoracy.core.errors import JournalError
+from quoracy.ports import Append, Conflict
+from quoracy.stores.etcd import EtcdJournal
 
 
 def say(*words: object) -> None:

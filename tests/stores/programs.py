@@ -11,9 +11,9 @@ from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 
-from quorate.core.errors import JournalError
-from quorate.ports import Append, Conflict, Saved
-from quorate.stores import SqliteJournal
+from quoracy.core.errors import JournalError
+from quoracy.ports import Append, Conflict, Saved
+from quoracy.stores import SqliteJournal
 
 
 def payload_of(n: int) -> bytes:
@@ -105,7 +105,7 @@ def hold_lock_and_fork(directory: Path) -> None:
 
 def fail(directory: Path, fault: str) -> None:
     """Append with a disk that fails for a while: see shim.c."""
-    switch = Path(os.environ["QUORATE_FAULTS"]) / fault
+    switch = Path(os.environ["QUORACY_FAULTS"]) / fault
     with closing(SqliteJournal(directory)) as journal:
         attempt("before", lambda: journal.append([Append("r", 1, payload_of(1))]))
         switch.touch()
@@ -123,7 +123,7 @@ def fail(directory: Path, fault: str) -> None:
 
 def append_and_log(directory: Path) -> None:
     """Leave a mark in the log of syncs before and after each append."""
-    log = Path(os.environ["QUORATE_FAULTS"]) / "log"
+    log = Path(os.environ["QUORACY_FAULTS"]) / "log"
     with closing(SqliteJournal(directory)) as journal, log.open("a", buffering=1) as marks:
         for n in range(1, 6):
             marks.write("append\n")

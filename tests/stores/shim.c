@@ -1,6 +1,6 @@
 /* Preloaded into a test process: makes the disk fail on demand.
  *
- * QUORATE_FAULTS names a directory. As long as a file of the given name is in it:
+ * QUORACY_FAULTS names a directory. As long as a file of the given name is in it:
  *   fsync-wal   fsync and fdatasync of the write-ahead log fail with EIO
  *   fsync-db    the same for journal.db itself
  *   fsync-seg   the same for a segment that is being written
@@ -21,7 +21,7 @@
 
 static int on(const char *fault) {
     char path[4096];
-    const char *directory = getenv("QUORATE_FAULTS");
+    const char *directory = getenv("QUORACY_FAULTS");
     if (!directory) return 0;
     snprintf(path, sizeof path, "%s/%s", directory, fault);
     return access(path, F_OK) == 0;
@@ -41,7 +41,7 @@ static int is(int fd, const char *end) {
 static long slow_ms(void) {
     char path[4096];
     long by_ms = 0;
-    snprintf(path, sizeof path, "%s/slow-wal", getenv("QUORATE_FAULTS"));
+    snprintf(path, sizeof path, "%s/slow-wal", getenv("QUORACY_FAULTS"));
     FILE *file = fopen(path, "r");
     if (!file) return 0;
     if (fscanf(file, "%ld", &by_ms) != 1) abort();
@@ -56,7 +56,7 @@ static int sync_fails(int fd) {
     }
     if (is(fd, "journal.db-wal") && on("log")) {
         char path[4096];
-        snprintf(path, sizeof path, "%s/log", getenv("QUORATE_FAULTS"));
+        snprintf(path, sizeof path, "%s/log", getenv("QUORACY_FAULTS"));
         int log = open(path, O_WRONLY | O_APPEND);
         if (log >= 0) {
             if (write(log, "synced\n", 7) != 7) abort();

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from itertools import count
 
-from quorate.stores.tcpstore import parse_url
+from quoracy.stores.tcpstore import parse_url
 
 LIMIT_S = 60
 os.environ.setdefault("RES_OPTIONS", "timeout:1 attempts:1")
@@ -35,7 +35,7 @@ class Server:
 @contextmanager
 def tcpstore_server(port: int = 0) -> Iterator[Server]:
     popen = subprocess.Popen(
-        [sys.executable, "-W", "error", "-m", "quorate.stores.tcpstore", "--port", str(port)],
+        [sys.executable, "-W", "error", "-m", "quoracy.stores.tcpstore", "--port", str(port)],
         stdout=subprocess.PIPE,
         text=True,
         env={**os.environ, "TORCH_CPP_LOG_LEVEL": "ERROR"},

@@ -7,10 +7,10 @@ from contextlib import closing
 import pytest
 from tests.stores.etcd import ctl
 
-from quorate.core.errors import JournalCorrupt, JournalNewer
-from quorate.ports import Append, Beat, Letter, Saved
-from quorate.stores.etcd import EtcdJournal, EtcdMailbox, EtcdPulse
-from quorate.stores.etcd.words import Reach, delete, put, under
+from quoracy.core.errors import JournalCorrupt, JournalNewer
+from quoracy.ports import Append, Beat, Letter, Saved
+from quoracy.stores.etcd import EtcdJournal, EtcdMailbox, EtcdPulse
+from quoracy.stores.etcd.words import Reach, delete, put, under
 
 
 @pytest.fixture
@@ -125,12 +125,12 @@ def test_a_damaged_beat_letter_or_secret_is_named(etcd):
 
 
 @pytest.mark.parametrize("store", [EtcdJournal, EtcdMailbox, EtcdPulse])
-def test_what_a_newer_quorate_wrote_is_left_alone(etcd, store):
+def test_what_a_newer_quoracy_wrote_is_left_alone(etcd, store):
     url = etcd.url()
     with closing(EtcdJournal(url)) as journal:
         key = journal._keys.schema
         journal._client.write([], [put(key, journal._keys.wrap(key, b"2"))])
-        with pytest.raises(JournalNewer, match=r"has schema version 2, this Quorate reads up to 1"):
+        with pytest.raises(JournalNewer, match=r"has schema version 2, this Quoracy reads up to 1"):
             store(url)
         flip(journal, key.decode())
         with pytest.raises(JournalCorrupt, match=r"/schema"):

@@ -10,12 +10,12 @@ from contextlib import closing
 import pytest
 from tests.stores.etcd import Etcd, Node, ctl, free_ports, until
 
-from quorate.core.errors import JournalBusy, JournalError, JournalFull, OutcomeUnknown
-from quorate.ports import Append, Appended, Conflict
-from quorate.stores.etcd import EtcdJournal, tide
-from quorate.stores.etcd.client import Compacted
-from quorate.stores.etcd.words import under
-from quorate.testing.faults import append_surely
+from quoracy.core.errors import JournalBusy, JournalError, JournalFull, OutcomeUnknown
+from quoracy.ports import Append, Appended, Conflict
+from quoracy.stores.etcd import EtcdJournal, tide
+from quoracy.stores.etcd.client import Compacted
+from quoracy.stores.etcd.words import under
+from quoracy.testing.faults import append_surely
 
 
 class Appender(threading.Thread):

@@ -11,10 +11,10 @@ import pytest
 from tests.stores.etcd import Etcd, ctl, until
 from tests.stores.process import running
 
-from quorate.core.errors import JournalBusy, JournalError
-from quorate.ports import Append, Saved
-from quorate.stores.etcd import EtcdJournal
-from quorate.stores.etcd.words import Reach, put, under
+from quoracy.core.errors import JournalBusy, JournalError
+from quoracy.ports import Append, Saved
+from quoracy.stores.etcd import EtcdJournal
+from quoracy.stores.etcd.words import Reach, put, under
 
 PROGRAMS = Path(__file__).with_name("etcd_programs.py")
 

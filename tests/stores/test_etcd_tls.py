@@ -19,12 +19,12 @@ from cryptography.hazmat.primitives.serialization import (
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 from tests.stores.etcd import Etcd
 
-from quorate.core.errors import ConfigError, JournalBusy
-from quorate.ports import Append, Appended
-from quorate.stores.etcd import EtcdJournal
-from quorate.trust.ca import create_authority
-from quorate.wire import pb
-from quorate.wire.generate import ETCD, ROOT, generate
+from quoracy.core.errors import ConfigError, JournalBusy
+from quoracy.ports import Append, Appended
+from quoracy.stores.etcd import EtcdJournal
+from quoracy.trust.ca import create_authority
+from quoracy.wire import pb
+from quoracy.wire.generate import ETCD, ROOT, generate
 
 
 @pytest.fixture(scope="module")
@@ -42,7 +42,7 @@ def client_certificate(authority: Path, folder: Path) -> tuple[str, str]:
     now = datetime.now(UTC)
     built = (
         x509.CertificateBuilder()
-        .subject_name(x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "quorate")]))
+        .subject_name(x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "quoracy")]))
         .issuer_name(issuer.subject)
         .public_key(key.public_key())
         .serial_number(x509.random_serial_number())
@@ -92,4 +92,4 @@ def test_the_generated_messages_are_what_the_file_gives(tmp_path: Path) -> None:
     assert names == ["etcd_pb2.py", "etcd_pb2.pyi"]
     kept = Path(str(pb.__file__)).parent
     stale = [name for name in names if (tmp_path / name).read_bytes() != (kept / name).read_bytes()]
-    assert stale == [], "run: python -m quorate.wire.generate"
+    assert stale == [], "run: python -m quoracy.wire.generate"

@@ -10,13 +10,13 @@ import pytest
 from tests.stores.etcd import Etcd
 from tests.stores.tcpserver import Server, tcpstore_server
 
-from quorate.ports.pulse import Gathered, Gathering
-from quorate.stores.etcd import EtcdPulse
-from quorate.stores.keyvalue import KeyValuePulse, MemoryKeyValue, Rack
-from quorate.stores.memory import MemoryPulse
-from quorate.stores.sqlite import SqlitePulse
-from quorate.stores.tcpstore import open_pulse
-from quorate.testing.expect import Together
+from quoracy.ports.pulse import Gathered, Gathering
+from quoracy.stores.etcd import EtcdPulse
+from quoracy.stores.keyvalue import KeyValuePulse, MemoryKeyValue, Rack
+from quoracy.stores.memory import MemoryPulse
+from quoracy.stores.sqlite import SqlitePulse
+from quoracy.stores.tcpstore import open_pulse
+from quoracy.testing.expect import Together
 
 
 @pytest.fixture(scope="module")
@@ -107,7 +107,7 @@ def test_old_turns_leave_nothing_behind_in_a_bare_store() -> None:
         for who in "abc":
             pulse.arrive("r", "door", turn, who, b"note")
     left = sorted(key for key in rack.values if "/tally/" in key)
-    assert left == [f"quorate/run/r/tally/door/{key}" for key in ("notes/18", "notes/19")]
+    assert left == [f"quoracy/run/r/tally/door/{key}" for key in ("notes/18", "notes/19")]
 
 
 def test_old_turns_leave_nothing_behind_in_etcd(etcd: Etcd) -> None:

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import pytest
 
-from quorate.core.errors import EntriesGone, JournalCorrupt, JournalNewer, OutcomeUnknown
-from quorate.ports import Append, Appended, Beat, Conflict, Letter, Saved
-from quorate.ports.keyvalue import StoreLost, Unreachable
-from quorate.stores.keyvalue import KeyValueJournal, KeyValueMailbox, KeyValuePulse, MemoryKeyValue, Rack
-from quorate.stores.keyvalue.entries import Entries
-from quorate.stores.keyvalue.keys import RunKeys, Sealed, part
-from quorate.stores.keyvalue.session import Session
-from quorate.stores.keyvalue.steps import perform
-from quorate.testing.expect import Together
-from quorate.testing.journal_archive import snapshot_of
-from quorate.testing.journal_reads import ODD_NAMES
+from quoracy.core.errors import EntriesGone, JournalCorrupt, JournalNewer, OutcomeUnknown
+from quoracy.ports import Append, Appended, Beat, Conflict, Letter, Saved
+from quoracy.ports.keyvalue import StoreLost, Unreachable
+from quoracy.stores.keyvalue import KeyValueJournal, KeyValueMailbox, KeyValuePulse, MemoryKeyValue, Rack
+from quoracy.stores.keyvalue.entries import Entries
+from quoracy.stores.keyvalue.keys import RunKeys, Sealed, part
+from quoracy.stores.keyvalue.session import Session
+from quoracy.stores.keyvalue.steps import perform
+from quoracy.testing.expect import Together
+from quoracy.testing.journal_archive import snapshot_of
+from quoracy.testing.journal_reads import ODD_NAMES
 
 NONCE = bytes(16)
 CHANGING = ("create", "create_then_get", "append_then_get", "announce", "swap", "add", "delete")
@@ -58,7 +58,7 @@ def forget(journal, upto, run="r"):
 
 def test_a_proposer_that_was_paused_brings_no_deleted_entry_back(rack, journal):
     store = MemoryKeyValue(rack)
-    keys = RunKeys("quorate", "r")
+    keys = RunKeys("quoracy", "r")
     paused = Entries(keys).create(2, b"late", NONCE)
     step = next(paused)  # it is about to create entry 2, and sleeps
     fill(journal, 3)
@@ -85,7 +85,7 @@ def test_whoever_dies_while_sweeping_is_finished_by_the_next(rack, journal):
     store.before = die
     with pytest.raises(KeyboardInterrupt):
         dying.compact("r", 4, keep_segments=0)
-    keys = RunKeys("quorate", "r")
+    keys = RunKeys("quoracy", "r")
     assert [keys.entry(n) in rack.values for n in (1, 2, 3, 4, 5)] == [False, True, True, True, True]
     with pytest.raises(EntriesGone, match="begins at 5"):
         journal.read("r", 2)
@@ -94,7 +94,7 @@ def test_whoever_dies_while_sweeping_is_finished_by_the_next(rack, journal):
 
 
 def test_equal_bytes_of_two_appenders_are_one_win(rack):
-    keys = RunKeys("quorate", "r")
+    keys = RunKeys("quoracy", "r")
     store = MemoryKeyValue(rack)
     session = Session(store)
     outcomes = [session.run(Entries(keys).create(1, b"same", nonce)) for nonce in (b"a" * 16, b"b" * 16)]
@@ -250,7 +250,7 @@ def test_damage_is_named(rack, journal):
     journal.save_snapshot("r", snapshot_of(2))
     mailbox = KeyValueMailbox(MemoryKeyValue(rack))
     mailbox.post("r", Letter("a", 1, b"hello"))
-    base = "quorate/run/r"
+    base = "quoracy/run/r"
     page = next(key for key in rack.values if key.startswith(f"{base}/blob/"))
     for key, call in {
         f"{base}/entry/2": lambda: journal.read("r", 1),
@@ -258,8 +258,8 @@ def test_damage_is_named(rack, journal):
         f"{base}/snapshot": lambda: journal.load_snapshot("r"),
         f"{base}/letter/a/1": lambda: mailbox.collect("r"),
         f"{base}/box/a": lambda: mailbox.collect("r"),
-        "quorate/runs/0": lambda: KeyValueJournal(MemoryKeyValue(rack)).runs(),
-        "quorate/store": lambda: KeyValueJournal(MemoryKeyValue(rack)),
+        "quoracy/runs/0": lambda: KeyValueJournal(MemoryKeyValue(rack)).runs(),
+        "quoracy/store": lambda: KeyValueJournal(MemoryKeyValue(rack)),
     }.items():
         before = rack.values[key]
         damage(rack, key)
@@ -271,7 +271,7 @@ def test_damage_is_named(rack, journal):
 
 def test_an_entry_under_another_number_is_damage(rack, journal):
     fill(journal, 2)
-    rack.values["quorate/run/r/entry/2"] = rack.values["quorate/run/r/entry/1"]
+    rack.values["quoracy/run/r/entry/2"] = rack.values["quoracy/run/r/entry/1"]
     with pytest.raises(JournalCorrupt, match="entry 2"):
         journal.read("r", 2)
 
@@ -357,7 +357,7 @@ def test_a_store_that_lost_its_memory_is_noticed_before_anything_is_written(rack
         KeyValueJournal(MemoryKeyValue(rack))
     before = dict(rack.values)
     for _ in range(2):
-        with pytest.raises(StoreLost, match=r"store_lost: quorate/store was .*: the store lost its memory"):
+        with pytest.raises(StoreLost, match=r"store_lost: quoracy/store was .*: the store lost its memory"):
             journal.append([Append("r", 3, b"3")])
     with pytest.raises(StoreLost):
         journal.watch("r", 2, 5.0)
@@ -375,8 +375,8 @@ def test_a_new_process_notices_it_only_if_it_knows_which_store_it_wants(rack, jo
 
 
 def test_a_newer_format_is_refused(rack):
-    rack.values["quorate/store"] = Sealed("store").seal(b"2 " + bytes(16))
-    with pytest.raises(JournalNewer, match="format 2, this Quorate reads up to 1"):
+    rack.values["quoracy/store"] = Sealed("store").seal(b"2 " + bytes(16))
+    with pytest.raises(JournalNewer, match="format 2, this Quoracy reads up to 1"):
         KeyValueJournal(MemoryKeyValue(rack))
 
 
@@ -434,7 +434,7 @@ def test_a_run_that_was_entered_and_never_begun_is_no_run(rack, journal):
     store.before = die
     with pytest.raises(KeyboardInterrupt):
         dying.append([Append("r", 1, b"one")])
-    assert "quorate/runs/0" in rack.values
+    assert "quoracy/runs/0" in rack.values
     assert journal.runs() == []
     fill(journal, 1)
     forget(journal, 1)

@@ -10,10 +10,10 @@ import pytest
 from tests.stores.tcpserver import tcpstore_server
 from torch.distributed import TCPStore
 
-from quorate.ports.keyvalue import MAX_KEY_BYTES, MAX_VALUE_BYTES, KeyValue, StoreLost
-from quorate.stores.keyvalue import MemoryKeyValue, Rack
-from quorate.stores.tcpstore import TcpStoreKeyValue
-from quorate.testing.expect import Together
+from quoracy.ports.keyvalue import MAX_KEY_BYTES, MAX_VALUE_BYTES, KeyValue, StoreLost
+from quoracy.stores.keyvalue import MemoryKeyValue, Rack
+from quoracy.stores.tcpstore import TcpStoreKeyValue
+from quoracy.testing.expect import Together
 
 PATIENCE_S = 20.0
 _corner = count(1)

@@ -5,9 +5,9 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from quorate.core.errors import JournalGap
-from quorate.ports import Append
-from quorate.stores.limits import decide
+from quoracy.core.errors import JournalGap
+from quoracy.ports import Append
+from quoracy.stores.limits import decide
 
 
 def twin(wishes, lasts):

@@ -9,14 +9,14 @@ import pytest
 from tests.stores.tcpserver import Server, tcpstore_server
 from tests.stores.test_tcpstore import BOUND_S, SHORT_S, stopped
 
-from quorate.core.errors import EntriesGone
-from quorate.ports import Append, Letter
-from quorate.ports.keyvalue import StoreLost, Unreachable
-from quorate.stores.keyvalue import KeyValueJournal, KeyValueMailbox, KeyValuePulse, MemoryKeyValue, Rack
-from quorate.stores.keyvalue.notes import SLOT_BYTES, count_of, frame, unframe
-from quorate.stores.tcpstore import open_journal
-from quorate.testing.expect import Together
-from quorate.testing.journal_archive import snapshot_of
+from quoracy.core.errors import EntriesGone
+from quoracy.ports import Append, Letter
+from quoracy.ports.keyvalue import StoreLost, Unreachable
+from quoracy.stores.keyvalue import KeyValueJournal, KeyValueMailbox, KeyValuePulse, MemoryKeyValue, Rack
+from quoracy.stores.keyvalue.notes import SLOT_BYTES, count_of, frame, unframe
+from quoracy.stores.tcpstore import open_journal
+from quoracy.testing.expect import Together
+from quoracy.testing.journal_archive import snapshot_of
 
 PATIENCE_S = 20.0
 Opener = Callable[[], KeyValueJournal]
@@ -160,7 +160,7 @@ def test_what_nobody_waits_for_any_more_is_removed() -> None:
         usual = turn % 7 != 0
         journal.meeting.tell("r", n, usual, turned)
         turned = turned if usual else n
-    hints = sorted(key.removeprefix("quorate/run/r/") for key in rack.values if "/entry/" not in key)
+    hints = sorted(key.removeprefix("quoracy/run/r/") for key in rack.values if "/entry/" not in key)
     kept = [key for key in hints if key.partition("/")[0] in ("usual", "turned", "tally")]
     assert kept == ["tally/door/notes/38", "tally/door/notes/39", "turned/29", "usual/39", "usual/40"]
 

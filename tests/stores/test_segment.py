@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from quorate.core.errors import JournalNewer
-from quorate.stores.seal import seal
-from quorate.stores.segment import (
+from quoracy.core.errors import JournalNewer
+from quoracy.stores.seal import seal
+from quoracy.stores.segment import (
     FORMAT,
     RECORD_BYTES,
     encode_end,
@@ -112,7 +112,7 @@ def test_nothing_at_all_is_a_torn_header():
 
 
 def test_a_newer_format_is_refused_and_both_versions_are_named(monkeypatch):
-    monkeypatch.setattr("quorate.stores.segment.FORMAT", FORMAT + 1)
+    monkeypatch.setattr("quoracy.stores.segment.FORMAT", FORMAT + 1)
     newer = encode_header("run")
     monkeypatch.undo()
     with pytest.raises(JournalNewer, match=rf"format {FORMAT + 1}.*up to {FORMAT}"):

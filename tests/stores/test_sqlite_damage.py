@@ -10,9 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.stores.damage import build, damaged, everything, often, same_or_named
 
-from quorate.core.errors import JournalCorrupt
-from quorate.ports import Append
-from quorate.stores import SqliteJournal
+from quoracy.core.errors import JournalCorrupt
+from quoracy.ports import Append
+from quoracy.stores import SqliteJournal
 
 
 @often

@@ -11,9 +11,9 @@ import pytest
 from tests.stores.process import running
 from tests.stores.programs import payload_of
 
-from quorate.core.errors import JournalBroken, JournalBusy, JournalFull
-from quorate.ports import Append, Appended, Letter
-from quorate.stores import SqliteJournal, SqliteMailbox
+from quoracy.core.errors import JournalBroken, JournalBusy, JournalFull
+from quoracy.ports import Append, Appended, Letter
+from quoracy.stores import SqliteJournal, SqliteMailbox
 
 
 @pytest.fixture(scope="session")
@@ -30,7 +30,7 @@ def failing_disk(shim, tmp_path):
     """The environment of a process whose disk can be made to fail, by files in the directory ``faults``."""
     faults = tmp_path / "faults"
     faults.mkdir()
-    return {"LD_PRELOAD": str(shim), "QUORATE_FAULTS": str(faults)}
+    return {"LD_PRELOAD": str(shim), "QUORACY_FAULTS": str(faults)}
 
 
 def said_with(fault, directory, environment):

@@ -8,8 +8,8 @@ from contextlib import closing
 
 import pytest
 
-from quorate.core.errors import ConfigError, JournalCorrupt, JournalNewer
-from quorate.stores import SqliteJournal
+from quoracy.core.errors import ConfigError, JournalCorrupt, JournalNewer
+from quoracy.stores import SqliteJournal
 
 
 def test_a_newer_schema_is_refused_and_both_versions_are_named(closed, tmp_path):

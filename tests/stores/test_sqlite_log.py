@@ -9,9 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.stores.damage import RUNS, damaged, everything, often
 
-from quorate.core.errors import JournalCorrupt
-from quorate.stores import SqliteJournal
-from quorate.stores.sqlite.wal import Log
+from quoracy.core.errors import JournalCorrupt
+from quoracy.stores import SqliteJournal
+from quoracy.stores.sqlite.wal import Log
 
 
 @settings(often, max_examples=80)

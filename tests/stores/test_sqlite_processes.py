@@ -9,8 +9,8 @@ import pytest
 from tests.stores.process import running
 from tests.stores.programs import payload_of
 
-from quorate.core.errors import EntriesGone
-from quorate.stores import SqliteJournal
+from quoracy.core.errors import EntriesGone
+from quoracy.stores import SqliteJournal
 
 
 def test_of_racing_processes_exactly_one_wins_each_entry(tmp_path):

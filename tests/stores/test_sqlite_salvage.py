@@ -10,11 +10,11 @@ from pathlib import Path
 import pytest
 from tests.stores.damage import RUNS, SIZES, damaged, everything
 
-from quorate.ports import Append
-from quorate.stores import SqliteJournal
-from quorate.stores.sqlite.leaves import leaf_rows
-from quorate.stores.sqlite.salvage import Salvage
-from quorate.stores.sqlite.wal import Log
+from quoracy.ports import Append
+from quoracy.stores import SqliteJournal
+from quoracy.stores.sqlite.leaves import leaf_rows
+from quoracy.stores.sqlite.salvage import Salvage
+from quoracy.stores.sqlite.wal import Log
 
 PAGE = 4096
 

@@ -10,13 +10,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.stores.damage import damaged, everything, often, same_or_named
 
-from quorate.core.errors import EntriesGone, JournalBusy, JournalCorrupt
-from quorate.ports import Append, Appended, Saved
-from quorate.stores import SqliteJournal
-from quorate.stores.durable import Lock
-from quorate.stores.segment import scan
-from quorate.stores.sqlite.archive import Archive, directory_name
-from quorate.testing.journal_reads import ODD_NAMES
+from quoracy.core.errors import EntriesGone, JournalBusy, JournalCorrupt
+from quoracy.ports import Append, Appended, Saved
+from quoracy.stores import SqliteJournal
+from quoracy.stores.durable import Lock
+from quoracy.stores.segment import scan
+from quoracy.stores.sqlite.archive import Archive, directory_name
+from quoracy.testing.journal_reads import ODD_NAMES
 
 
 @often
@@ -101,7 +101,7 @@ def numbers(directory):
 
 def test_a_crash_between_the_file_and_its_row_loses_nothing(filled, monkeypatch):
     with closing(SqliteJournal(filled)) as journal:
-        monkeypatch.setattr("quorate.stores.sqlite.segments.put_segment", crashing)
+        monkeypatch.setattr("quoracy.stores.sqlite.segments.put_segment", crashing)
         with pytest.raises(Crash):
             journal.compact("r", 10)
         monkeypatch.undo()
@@ -116,8 +116,8 @@ def test_a_crash_between_the_file_and_its_row_loses_nothing(filled, monkeypatch)
 
 def test_a_crash_while_the_file_is_written_loses_nothing(filled, monkeypatch):
     with closing(SqliteJournal(filled)) as journal:
-        monkeypatch.setattr("quorate.stores.durable.Path.replace", crashing)
-        monkeypatch.setattr("quorate.stores.durable.Path.unlink", crashing)  # nobody is left to tidy up
+        monkeypatch.setattr("quoracy.stores.durable.Path.replace", crashing)
+        monkeypatch.setattr("quoracy.stores.durable.Path.unlink", crashing)  # nobody is left to tidy up
         with pytest.raises(Crash):
             journal.compact("r", 10)
         monkeypatch.undo()

@@ -17,10 +17,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.stores.damage import often
 
-from quorate.core.errors import ConfigError, JournalFull, JournalNewer
-from quorate.ports import Bucket, Point, Tier
-from quorate.stores import SqliteSeries
-from quorate.stores.sqlite import series as sqlite_series
+from quoracy.core.errors import ConfigError, JournalFull, JournalNewer
+from quoracy.ports import Bucket, Point, Tier
+from quoracy.stores import SqliteSeries
+from quoracy.stores.sqlite import series as sqlite_series
 
 NOON_S = 1_700_000_000 // 3600 * 3600
 SMALL = (Tier(1, 60), Tier(10, 600))
@@ -172,7 +172,7 @@ def test_a_newer_file_is_refused_and_left_alone(tmp_path: Path) -> None:
     with closing(sqlite3.connect(tmp_path / "series.db")) as connection:
         connection.execute("PRAGMA user_version = 2")
     before = (tmp_path / "series.db").read_bytes()
-    with pytest.raises(JournalNewer, match="schema version 2, this Quorate reads up to 1"):
+    with pytest.raises(JournalNewer, match="schema version 2, this Quoracy reads up to 1"):
         SqliteSeries(tmp_path)
     assert (tmp_path / "series.db").read_bytes() == before
     assert not list(tmp_path.glob("*aside*"))
@@ -191,8 +191,8 @@ def test_a_file_of_another_program_is_refused_and_left_alone(tmp_path: Path) -> 
 
 WRITER = """
 import sys
-from quorate.ports import Point
-from quorate.stores import SqliteSeries
+from quoracy.ports import Point
+from quoracy.stores import SqliteSeries
 series = SqliteSeries(sys.argv[1])
 for second in range(200):
     series.write([Point("r", "loss", "", {noon} + second, second / 4)])

@@ -10,8 +10,8 @@ from time import monotonic
 
 import pytest
 
-from quorate.ports import Append, Beat, Saved
-from quorate.stores import SqliteJournal, SqlitePulse
+from quoracy.ports import Append, Beat, Saved
+from quoracy.stores import SqliteJournal, SqlitePulse
 
 
 def test_the_log_stays_bounded_while_appending(tmp_path):
@@ -36,7 +36,7 @@ def test_closing_leaves_one_file_and_no_thread(tmp_path):
     with closing(SqliteJournal(tmp_path, checkpoint_bytes=1)) as journal:
         journal.append([Append("r", 1, b"one")])
         journal.watch("r", 0, 1)
-        assert "quorate-checkpoint" in {thread.name for thread in threads()}
+        assert "quoracy-checkpoint" in {thread.name for thread in threads()}
     assert active_count() == before
     assert sorted(path.name for path in tmp_path.iterdir()) == ["journal.db", "maintenance.lock"]
 
@@ -61,7 +61,7 @@ def test_pages_of_a_snapshot_that_never_counted_do_no_harm(tmp_path, monkeypatch
     with closing(SqliteJournal(tmp_path)) as journal:
         journal.append([Append("r", n, b"x") for n in (1, 2, 3)])
         journal.save_snapshot("r", Saved(1, b"root 1", {b"a": b"A"}))
-        monkeypatch.setattr("quorate.stores.sqlite.snapshots.Snapshots._make_it_count", lambda *_: 1 / 0)
+        monkeypatch.setattr("quoracy.stores.sqlite.snapshots.Snapshots._make_it_count", lambda *_: 1 / 0)
         with pytest.raises(ZeroDivisionError):
             journal.save_snapshot("r", Saved(2, b"root 2", {b"a": b"A", b"b": b"B"}))
         monkeypatch.undo()

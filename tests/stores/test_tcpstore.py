@@ -13,11 +13,11 @@ from time import monotonic
 import pytest
 from tests.stores.tcpserver import LIMIT_S, tcpstore_server
 
-from quorate.core.errors import ConfigError, OutcomeUnknown
-from quorate.ports import Append, Appended, Beat
-from quorate.ports.keyvalue import StoreLost, Unreachable
-from quorate.stores import tcpwire as wire
-from quorate.stores.tcpstore import TcpStoreKeyValue, open_journal, open_mailbox, open_pulse, parse_url
+from quoracy.core.errors import ConfigError, OutcomeUnknown
+from quoracy.ports import Append, Appended, Beat
+from quoracy.ports.keyvalue import StoreLost, Unreachable
+from quoracy.stores import tcpwire as wire
+from quoracy.stores.tcpstore import TcpStoreKeyValue, open_journal, open_mailbox, open_pulse, parse_url
 
 SHORT_S = 0.5
 BOUND_S = 30
@@ -108,9 +108,9 @@ def test_a_lost_connection_to_the_same_store_is_dialled_anew(server):
 def hang_up(journal):
     """The server hangs up on whoever adds to what is no number; nobody has noticed yet."""
     store = journal._session.store
-    store.create("quorate-no-number", b"x")
+    store.create("quoracy-no-number", b"x")
     (line,) = store._idle
-    line._send(wire.add("quorate-no-number", 1).said)
+    line._send(wire.add("quoracy-no-number", 1).said)
     assert line._ready(LIMIT_S)
 
 
@@ -160,9 +160,9 @@ def test_dialling_a_silent_server_ends(server):
 @pytest.mark.parametrize(
     ("url", "parsed"),
     [
-        ("tcpstore://host:29500", ("host", 29500, "quorate")),
+        ("tcpstore://host:29500", ("host", 29500, "quoracy")),
         ("tcpstore://10.0.0.1:1/a/b", ("10.0.0.1", 1, "a/b")),
-        ("tcpstore://[::1]:29500/", ("::1", 29500, "quorate")),
+        ("tcpstore://[::1]:29500/", ("::1", 29500, "quoracy")),
     ],
 )
 def test_an_address_names_host_port_and_prefix(url, parsed):
@@ -182,8 +182,8 @@ def test_an_address_that_is_none_is_refused(url):
 def test_without_torch_a_store_can_be_used_and_a_server_names_the_extra(server):
     code = (
         "import sys; sys.modules['torch'] = None\n"
-        "from quorate.stores.tcpstore import open_journal, serve\n"
-        "from quorate.core.errors import ConfigError\n"
+        "from quoracy.stores.tcpstore import open_journal, serve\n"
+        "from quoracy.core.errors import ConfigError\n"
         f"print(open_journal({server.address!r}).runs())\n"
         "try: serve(['--port', '0'])\n"
         "except ConfigError as error: print(error)\n"
@@ -191,7 +191,7 @@ def test_without_torch_a_store_can_be_used_and_a_server_names_the_extra(server):
     said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=LIMIT_S, check=True)
     runs, error = said.stdout.splitlines()
     assert runs == "[]"
-    assert "pip install 'quorate[torch]'" in error
+    assert "pip install 'quoracy[torch]'" in error
 
 
 @pytest.mark.parametrize("ending", [signal.SIGTERM, signal.SIGINT])

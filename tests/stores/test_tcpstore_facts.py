@@ -1,4 +1,4 @@
-"""What torch's TCPStore really does, as ``quorate.stores.tcpstore`` relies on it. If one of these fails with another
+"""What torch's TCPStore really does, as ``quoracy.stores.tcpstore`` relies on it. If one of these fails with another
 version of torch, that adapter has to be looked at again."""
 
 from __future__ import annotations

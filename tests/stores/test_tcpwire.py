@@ -13,8 +13,8 @@ import pytest
 from tests.stores.tcpserver import LIMIT_S, Server, tcpstore_server
 from torch.distributed import TCPStore
 
-from quorate.stores import tcpwire as wire
-from quorate.stores.tcpwire import Failed, HungUp, Wire
+from quoracy.stores import tcpwire as wire
+from quoracy.stores.tcpwire import Failed, HungUp, Wire
 
 
 @pytest.fixture(scope="module")

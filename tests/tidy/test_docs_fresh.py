@@ -13,23 +13,23 @@ import msgspec
 import pytest
 from tests.core import tally
 
-from quorate.core.errors import CATALOG, ConfigError
-from quorate.core.federated.state import OVER, Phase
-from quorate.core.federated.table import RUN
-from quorate.core.kinds import KINDS
-from quorate.core.machine import Kind, Refuse, Table, To
-from quorate.docs import pages, stale, write
-from quorate.docs.__main__ import main
-from quorate.docs.diagram import edges, mermaid
-from quorate.docs.excerpts import excerpt, with_excerpts
-from quorate.docs.fields import attribute_docs
+from quoracy.core.errors import CATALOG, ConfigError
+from quoracy.core.federated.state import OVER, Phase
+from quoracy.core.federated.table import RUN
+from quoracy.core.kinds import KINDS
+from quoracy.core.machine import Kind, Refuse, Table, To
+from quoracy.docs import pages, stale, write
+from quoracy.docs.__main__ import main
+from quoracy.docs.diagram import edges, mermaid
+from quoracy.docs.excerpts import excerpt, with_excerpts
+from quoracy.docs.fields import attribute_docs
 
 ROOT = Path(__file__).parents[2]
 TABLES = [table for kind in (*KINDS, tally.KIND) for table in kind.tables]
 
 
 def test_no_page_is_stale() -> None:
-    assert stale(ROOT) == [], "run: python -m quorate.docs"
+    assert stale(ROOT) == [], "run: python -m quoracy.docs"
 
 
 def with_other_table(kind: Kind) -> Kind:
@@ -50,7 +50,7 @@ def test_a_changed_table_makes_its_page_stale() -> None:
 def test_a_page_changed_by_hand_is_stale_until_it_is_written_again(tmp_path: Path) -> None:
     (tmp_path / "docs").mkdir()
     made = write(tmp_path, [tally.KIND])
-    reference = ["docs/reference/errors.md", "docs/reference/ports.md", "docs/reference/quorate.toml"]
+    reference = ["docs/reference/errors.md", "docs/reference/ports.md", "docs/reference/quoracy.toml"]
     assert made == ["docs/machines/tally.md", *reference]
     assert stale(tmp_path, [tally.KIND]) == []
     page = tmp_path / "docs/machines/tally.md"
@@ -71,7 +71,7 @@ def test_checking_exits_with_1_and_names_what_is_stale(tmp_path: Path, capsys: p
 
 @pytest.mark.parametrize("seed", ["1", "2"])
 def test_the_pages_do_not_depend_on_the_order_of_hashes(seed: str) -> None:
-    command = [sys.executable, "-m", "quorate.docs", "--check", "--root", str(ROOT)]
+    command = [sys.executable, "-m", "quoracy.docs", "--check", "--root", str(ROOT)]
     done = subprocess.run(command, env={**os.environ, "PYTHONHASHSEED": seed}, capture_output=True, text=True)
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
 

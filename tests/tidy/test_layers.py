@@ -35,7 +35,7 @@ def copy(tmp_path: Path) -> Path:
 
 
 def plant(home: Path, module: str, line: str) -> None:
-    path = home / "src" / "quorate" / module
+    path = home / "src" / "quoracy" / module
     path.write_text(f"{path.read_text()}\n\n{line}\n")
 
 
@@ -54,11 +54,11 @@ def test_a_copy_without_a_planted_fault_keeps_every_contract(copy: Path) -> None
     [
         ("core/dice.py", "import random", "The core has no clock"),
         ("core/cluster/rules.py", "import time", "The core has no clock"),
-        ("core/host.py", "from quorate.ports import Journal", "Imports point downwards only"),
-        ("core/run.py", "import quorate.core.cluster", "Nothing below the kinds knows a kind"),
-        ("core/peer.py", "import quorate.core.ranks", "Nothing below the kinds knows a kind"),
-        ("core/ranks/rules.py", "import quorate.core.cluster", "The kinds do not know each other"),
-        ("core/cluster/rules.py", "import quorate.core.ranks", "The kinds do not know each other"),
+        ("core/host.py", "from quoracy.ports import Journal", "Imports point downwards only"),
+        ("core/run.py", "import quoracy.core.cluster", "Nothing below the kinds knows a kind"),
+        ("core/peer.py", "import quoracy.core.ranks", "Nothing below the kinds knows a kind"),
+        ("core/ranks/rules.py", "import quoracy.core.cluster", "The kinds do not know each other"),
+        ("core/cluster/rules.py", "import quoracy.core.ranks", "The kinds do not know each other"),
     ],
 )
 def test_a_planted_import_breaks_the_contract(copy: Path, module: str, line: str, contract: str) -> None:

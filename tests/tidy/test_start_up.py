@@ -14,12 +14,12 @@ SLOW = ("numpy", "torch", "grpc", "starlette", "cryptography.x509", "pygments")
 @pytest.mark.parametrize(
     ("module", "needs"),
     [
-        ("quorate.coordinator", set()),
-        ("quorate.sdk.sidecar", set()),
-        ("quorate.sdk.connecting", set()),
-        ("quorate.cli.status", set()),
-        ("quorate.sdk.participating", {"numpy"}),
-        ("quorate.sdk.joining", {"numpy", "cryptography.x509"}),
+        ("quoracy.coordinator", set()),
+        ("quoracy.sdk.sidecar", set()),
+        ("quoracy.sdk.connecting", set()),
+        ("quoracy.cli.status", set()),
+        ("quoracy.sdk.participating", {"numpy"}),
+        ("quoracy.sdk.joining", {"numpy", "cryptography.x509"}),
     ],
 )
 def test_nothing_slow_is_imported_that_is_not_needed(module: str, needs: set[str]) -> None:

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-SOURCE = ROOT / "src" / "quorate"
+SOURCE = ROOT / "src" / "quoracy"
 TESTS = ROOT / "tests"
 MAX_FILE_LINES = 500
 MAX_FUNCTION_LINES = 70
@@ -22,7 +22,7 @@ GENERATED = {"wire/pb"}
 BANNED = {"manager", "helper", "helpers", "util", "utils", "common", "misc", "info"}
 """Words that say nothing, wherever they stand in a name."""
 BANNED_ALONE = {"data"}
-ALLOWED = {("src/quorate/hosts/log.py", "info"), ("src/quorate/core/witnessed/config.py", "data")}
+ALLOWED = {("src/quoracy/hosts/log.py", "info"), ("src/quoracy/core/witnessed/config.py", "data")}
 """(file, name): a level of the log, and a setting in people's files, are called what everybody calls them."""
 IMPURE = {
     "asyncio", "datetime", "io", "logging", "multiprocessing", "os", "pathlib", "random", "secrets", "select",
@@ -136,7 +136,7 @@ def impurities(path: Path, text: str) -> list[str]:
     found = []
     for module, line in imports(ast.parse(text)):
         top = module.split(".")[0]
-        allowed = top in PURE or top == "msgspec" or module.startswith("quorate.core") or module == "quorate"
+        allowed = top in PURE or top == "msgspec" or module.startswith("quoracy.core") or module == "quoracy"
         if not allowed and not (top == "numpy" and path.name in MAY_ADD_NUMPY):
             found.append(f"{name_of(path) if path.is_relative_to(ROOT) else path.name}:{line}: imports {module}")
     return found
@@ -223,14 +223,14 @@ def test_a_tidy_file_is_left_alone(text: str) -> None:
 
 @pytest.mark.parametrize(
     "line", [*(f"import {module}" for module in sorted(IMPURE)), "from os import path", "import numpy", "import rich",
-             "from quorate.stores import memory", "import quorate.ports", "from . import dice"],
+             "from quoracy.stores import memory", "import quoracy.ports", "from . import dice"],
 )  # fmt: skip
 def test_a_planted_impurity_is_found(line: str) -> None:
     assert len(impurities(Path("dice.py"), line)) == 1
 
 
 @pytest.mark.parametrize(
-    "line", ["import msgspec", "from hashlib import blake2b", "from quorate.core.codec import encode"]
+    "line", ["import msgspec", "from hashlib import blake2b", "from quoracy.core.codec import encode"]
 )
 def test_what_the_core_may_import_is_left_alone(line: str) -> None:
     assert impurities(Path("dice.py"), line) == []

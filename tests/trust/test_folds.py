@@ -9,17 +9,17 @@ import pytest
 from tests.core.scribe import Scribe, created
 from tests.doors.talk import RUN, Talk
 
-from quorate.cli.journal_source import DirectorySource
-from quorate.cli.journal_verify import verify
-from quorate.coordinator import Coordinator
-from quorate.core.cluster.events import WorkerRegistered
-from quorate.core.errors import JournalCorrupt
-from quorate.core.kinds import KINDS
-from quorate.core.members import Cause, signed_by_joiner
-from quorate.core.run import fold
-from quorate.ports import Append
-from quorate.stores import SqliteJournal
-from quorate.trust import MemberKey, check_proof
+from quoracy.cli.journal_source import DirectorySource
+from quoracy.cli.journal_verify import verify
+from quoracy.coordinator import Coordinator
+from quoracy.core.cluster.events import WorkerRegistered
+from quoracy.core.errors import JournalCorrupt
+from quoracy.core.kinds import KINDS
+from quoracy.core.members import Cause, signed_by_joiner
+from quoracy.core.run import fold
+from quoracy.ports import Append
+from quoracy.stores import SqliteJournal
+from quoracy.trust import MemberKey, check_proof
 
 CHALLENGE = b"c" * 32
 NONCE = b"n" * 16

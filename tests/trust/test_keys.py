@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from quorate.core.errors import ConfigError
-from quorate.core.members import signed_by_joiner
-from quorate.trust.keys import _PRIME, _WEAK, MemberKey, check_proof
+from quoracy.core.errors import ConfigError
+from quoracy.core.members import signed_by_joiner
+from quoracy.trust.keys import _PRIME, _WEAK, MemberKey, check_proof
 
 KEY = MemberKey.create()
 JOIN: dict[str, Any] = {

@@ -1,4 +1,4 @@
-"""Real handshakes on loopback, with the certificates that ``quorate ca init`` makes, and every way they must fail."""
+"""Real handshakes on loopback, with the certificates that ``quoracy ca init`` makes, and every way they must fail."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ from cryptography.hazmat.primitives.serialization import (
     load_pem_private_key,
 )
 
-from quorate.core.errors import ConfigError
-from quorate.trust import client_context, server_context
-from quorate.trust.ca import create_authority, issue
+from quoracy.core.errors import ConfigError
+from quoracy.trust import client_context, server_context
+from quoracy.trust.ca import create_authority, issue
 
 HOSTS = ["train.example.org", "*.lab.example.org", "192.0.2.7", "2001:db8::7"]
 OLD = datetime(2020, 1, 1, tzinfo=UTC)

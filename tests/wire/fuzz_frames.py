@@ -15,13 +15,13 @@ from pathlib import Path
 
 import atheris
 
-with atheris.instrument_imports(include=["quorate.wire", "quorate.core.codec", "quorate.core.messages"]):
+with atheris.instrument_imports(include=["quoracy.wire", "quoracy.core.codec", "quoracy.core.messages"]):
     import msgspec
 
-    from quorate.core.errors import Refusal
-    from quorate.core.messages import decode_to_host
-    from quorate.wire.frames import FrameReader, FrameTooLarge
-    from quorate.wire.messages import Ask, Greet, Hello, Sign, ToServer, to_client, to_server
+    from quoracy.core.errors import Refusal
+    from quoracy.core.messages import decode_to_host
+    from quoracy.wire.frames import FrameReader, FrameTooLarge
+    from quoracy.wire.messages import Ask, Greet, Hello, Sign, ToServer, to_client, to_server
 
 LIMITS = (0, 1, 16, 255, 4096, 1024 * 1024)
 

@@ -16,15 +16,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from quorate.core.errors import Refusal
-from quorate.core.members import Cause
-from quorate.core.messages import Call, Hello, Sign
-from quorate.wire.frames import FrameReader, FrameTooLarge, frame
-from quorate.wire.messages import Ask, Greet, to_server
+from quoracy.core.errors import Refusal
+from quoracy.core.members import Cause
+from quoracy.core.messages import Call, Hello, Sign
+from quoracy.wire.frames import FrameReader, FrameTooLarge, frame
+from quoracy.wire.messages import Ask, Greet, to_server
 
 ROOT = Path(__file__).parents[2]
 LIMIT = 64
-FUZZ_RUNS = int(os.environ.get("QUORATE_FUZZ_RUNS", "20000"))
+FUZZ_RUNS = int(os.environ.get("QUORACY_FUZZ_RUNS", "20000"))
 
 bodies = st.lists(st.binary(max_size=LIMIT), max_size=12)
 cuts = st.lists(st.integers(0, 2000), max_size=40)
@@ -197,7 +197,7 @@ def test_a_bottomless_nest_is_refused(opening: bytes) -> None:
 
 
 def test_a_fuzzer_that_follows_the_branches_finds_nothing(tmp_path: Path) -> None:
-    """Coverage-guided, in a process of its own. QUORATE_FUZZ_RUNS makes it longer."""
+    """Coverage-guided, in a process of its own. QUORACY_FUZZ_RUNS makes it longer."""
     apart = ["sh", "-c", '"$0" "$@"; exit $?']  # what a large process starts counts that one's memory as its own
     command = [
         *apart, sys.executable, str(ROOT / "tests/wire/fuzz_frames.py"), f"-runs={FUZZ_RUNS}", "-seed=7",

@@ -9,7 +9,7 @@ from tests.core import byhand
 from tests.core.cluster.yard import LOST_S, Yard, standing
 from tests.core.scribe import Scribe, created
 
-from quorate.core.cluster.events import (
+from quoracy.core.cluster.events import (
     Arrive,
     BarrierAborted,
     BarrierReleased,
@@ -21,13 +21,13 @@ from quorate.core.cluster.events import (
     WorkerLost,
     WorkerReady,
 )
-from quorate.core.cluster.state import BarrierState, WorkerState
-from quorate.core.cluster.views import Passage
-from quorate.core.errors import Refusal
-from quorate.core.kinds import KINDS
-from quorate.core.members import Cause
-from quorate.core.run import Decided
-from quorate.core.shell import Append
+from quoracy.core.cluster.state import BarrierState, WorkerState
+from quoracy.core.cluster.views import Passage
+from quoracy.core.errors import Refusal
+from quoracy.core.kinds import KINDS
+from quoracy.core.members import Cause
+from quoracy.core.run import Decided
+from quoracy.core.shell import Append
 
 
 def decide(yard: Yard, event: Any) -> Any:

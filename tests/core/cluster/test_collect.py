@@ -7,8 +7,8 @@ from tests.core import byhand
 from tests.core.cluster.yard import LOST_S, Yard, standing
 from tests.core.scribe import RUN
 
-from quorate.core.cluster.collect import Collector
-from quorate.core.cluster.events import (
+from quoracy.core.cluster.collect import Collector
+from quoracy.core.cluster.events import (
     Arrive,
     BarrierReleased,
     Heartbeat,
@@ -19,14 +19,14 @@ from quorate.core.cluster.events import (
     WorkerLost,
     WorkerOrdered,
 )
-from quorate.core.cluster.state import WorkerState
-from quorate.core.codec import builtins
-from quorate.core.errors import Refusal
-from quorate.core.kinds import KINDS
-from quorate.core.machine import Wait
-from quorate.core.members import Cause
-from quorate.core.messages import Declined, Sign
-from quorate.core.shell import Asked, Explained, Received, Take, Tick
+from quoracy.core.cluster.state import WorkerState
+from quoracy.core.codec import builtins
+from quoracy.core.errors import Refusal
+from quoracy.core.kinds import KINDS
+from quoracy.core.machine import Wait
+from quoracy.core.members import Cause
+from quoracy.core.messages import Declined, Sign
+from quoracy.core.shell import Asked, Explained, Received, Take, Tick
 
 SECOND = 1_000_000
 

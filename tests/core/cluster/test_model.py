@@ -15,7 +15,7 @@ from tests.core import byhand
 from tests.core.cluster.yard import Yard
 from tests.core.scribe import RUN
 
-from quorate.core.cluster.events import (
+from quoracy.core.cluster.events import (
     RunRolledBack,
     WorkerCheckpointing,
     WorkerIdle,
@@ -24,12 +24,12 @@ from quorate.core.cluster.events import (
     WorkerReady,
     WorkerTraining,
 )
-from quorate.core.cluster.state import BarrierState
-from quorate.core.cluster.views import Passage
-from quorate.core.errors import Refusal
-from quorate.core.kinds import KINDS
-from quorate.core.members import Accepted
-from quorate.core.run import Run, fold
+from quoracy.core.cluster.state import BarrierState
+from quoracy.core.cluster.views import Passage
+from quoracy.core.errors import Refusal
+from quoracy.core.kinds import KINDS
+from quoracy.core.members import Accepted
+from quoracy.core.run import Run, fold
 
 MOST, LEAST, MEMORY, NAMES, TIMEOUT_S, DEADLINE_S = 3, 2, 2, 2, 30, 40
 WORKERS = st.sampled_from(["a", "b", "c", "d"])

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from tests.core.cluster.yard import Yard, standing
 
-from quorate.core.cluster.events import RunRolledBack, RunStopped, WorkerLeft, WorkerLoading, WorkerOrdered, WorkerReady
-from quorate.core.cluster.state import Order
-from quorate.core.cluster.views import Passage, Standing
-from quorate.core.messages import Told, Welcome
+from quoracy.core.cluster.events import RunRolledBack, RunStopped, WorkerLeft, WorkerLoading, WorkerOrdered, WorkerReady
+from quoracy.core.cluster.state import Order
+from quoracy.core.cluster.views import Passage, Standing
+from quoracy.core.messages import Told, Welcome
 
 
 def told(messages: list[object]) -> dict[str, object]:

@@ -8,7 +8,7 @@ import pytest
 from tests.core.cluster.yard import Yard, standing
 from tests.core.scribe import RUN, Scribe, created
 
-from quorate.core.cluster.events import (
+from quoracy.core.cluster.events import (
     RunRolledBack,
     RunStopped,
     WorkerCheckpointing,
@@ -21,13 +21,13 @@ from quorate.core.cluster.events import (
     WorkerRegistered,
     WorkerTraining,
 )
-from quorate.core.cluster.state import MAY_ARRIVE, Config, WorkerState, check_config
-from quorate.core.cluster.table import WORKER
-from quorate.core.errors import ConfigError, Refusal
-from quorate.core.kinds import KINDS
-from quorate.core.machine import Choose, To
-from quorate.core.members import Accepted, Cause
-from quorate.core.run import Decided, Run
+from quoracy.core.cluster.state import MAY_ARRIVE, Config, WorkerState, check_config
+from quoracy.core.cluster.table import WORKER
+from quoracy.core.errors import ConfigError, Refusal
+from quoracy.core.kinds import KINDS
+from quoracy.core.machine import Choose, To
+from quoracy.core.members import Accepted, Cause
+from quoracy.core.run import Decided, Run
 
 S = WorkerState
 R, Y, L, T, C, D, G, X, B = (

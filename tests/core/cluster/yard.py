@@ -11,8 +11,8 @@ from typing import Any
 from tests.core import byhand
 from tests.core.scribe import created
 
-from quorate.core.cluster import KIND, Cluster, Collector
-from quorate.core.cluster.events import (
+from quoracy.core.cluster import KIND, Cluster, Collector
+from quoracy.core.cluster.events import (
     Arrive,
     Heartbeat,
     HeartbeatSeen,
@@ -21,14 +21,14 @@ from quorate.core.cluster.events import (
     WorkerReady,
     WorkerRegistered,
 )
-from quorate.core.cluster.state import Fleet, Worker
-from quorate.core.codec import us
-from quorate.core.errors import Refusal
-from quorate.core.kinds import KINDS
-from quorate.core.machine import Event, Explanation
-from quorate.core.members import Accepted, Answer, Cause
-from quorate.core.messages import Answered, Declined, Told, Welcome
-from quorate.core.shell import Action, Append, Asked, Disconnected, Explained
+from quoracy.core.cluster.state import Fleet, Worker
+from quoracy.core.codec import us
+from quoracy.core.errors import Refusal
+from quoracy.core.kinds import KINDS
+from quoracy.core.machine import Event, Explanation
+from quoracy.core.members import Accepted, Answer, Cause
+from quoracy.core.messages import Answered, Declined, Told, Welcome
+from quoracy.core.shell import Action, Append, Asked, Disconnected, Explained
 
 TIMEOUT_S = 30.0
 LOST_S = TIMEOUT_S + 0.000_001

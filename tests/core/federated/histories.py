@@ -7,8 +7,8 @@ from typing import Any
 from hypothesis import strategies as st
 from tests.core.scribe import HOST, Pair, Scribe, created
 
-from quorate.core.errors import Refusal
-from quorate.core.federated.events import (
+from quoracy.core.errors import Refusal
+from quoracy.core.federated.events import (
     ParticipantJoined,
     ParticipantLeft,
     ParticipantLost,
@@ -22,10 +22,10 @@ from quorate.core.federated.events import (
     StandbyExpired,
     UpdateOffered,
 )
-from quorate.core.federated.state import Task
-from quorate.core.journal import CommandRefused, DutyDone, HostTook
-from quorate.core.kinds import KINDS
-from quorate.core.members import Cause
+from quoracy.core.federated.state import Task
+from quoracy.core.journal import CommandRefused, DutyDone, HostTook
+from quoracy.core.kinds import KINDS
+from quoracy.core.members import Cause
 
 CONFIG: dict[str, Any] = {
     "clients": 2, "per_round": 3, "over_select": 0.5, "count_min": 2, "rounds": 3, "refused_max": 2,

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from tests.core.byhand import Hand
 from tests.core.federated.study import Study, studying
 
-from quorate.core.federated.events import RunPaused, RunStopped
+from quoracy.core.federated.events import RunPaused, RunStopped
 
 Key = tuple[str, str]
 

@@ -13,19 +13,19 @@ from tests.core import byhand
 from tests.core.byhand import Hand
 from tests.core.scribe import created
 
-from quorate.core.codec import us
-from quorate.core.dice import Cup
-from quorate.core.errors import Refusal
-from quorate.core.federated import KIND, Collector, Federated
-from quorate.core.federated.events import Beat, BeatSeen, ParticipantJoined, ParticipantLeft, UpdateOffered
-from quorate.core.federated.state import Fate, Participant, Round, Task
-from quorate.core.federated.views import Standing
-from quorate.core.kinds import KINDS
-from quorate.core.limits import Limits
-from quorate.core.machine import Duty, Event, Explanation
-from quorate.core.members import Accepted, Answer, Cause
-from quorate.core.messages import Answered, Declined, Told
-from quorate.core.shell import Action, Append, Asked, DutyFinished, Explained, Perform
+from quoracy.core.codec import us
+from quoracy.core.dice import Cup
+from quoracy.core.errors import Refusal
+from quoracy.core.federated import KIND, Collector, Federated
+from quoracy.core.federated.events import Beat, BeatSeen, ParticipantJoined, ParticipantLeft, UpdateOffered
+from quoracy.core.federated.state import Fate, Participant, Round, Task
+from quoracy.core.federated.views import Standing
+from quoracy.core.kinds import KINDS
+from quoracy.core.limits import Limits
+from quoracy.core.machine import Duty, Event, Explanation
+from quoracy.core.members import Accepted, Answer, Cause
+from quoracy.core.messages import Answered, Declined, Told
+from quoracy.core.shell import Action, Append, Asked, DutyFinished, Explained, Perform
 
 TIMEOUT_S = 15.0
 LOST_S = TIMEOUT_S + 0.000_001

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from quorate.core.federated.aggregation import (
+from quoracy.core.federated.aggregation import (
     MAX_COMPARED,
     Aggregation,
     Bulyan,
@@ -28,7 +28,7 @@ from quorate.core.federated.aggregation import (
     problems,
     trimmed,
 )
-from quorate.core.wanted import wrong_settings
+from quoracy.core.wanted import wrong_settings
 
 EVERY: list[Any] = [
     FedAvg(), FedAvgM(), FedAdam(), FedYogi(), FedAdagrad(), FedProx(), Median(), TrimmedMean(), Krum(), MultiKrum(),

@@ -8,10 +8,10 @@ import pytest
 from tests.core.federated.study import Study
 from tests.core.scribe import created
 
-from quorate.core.errors import ConfigErrors
-from quorate.core.federated.config import Config, check_new
-from quorate.core.kinds import KINDS
-from quorate.core.run import Run
+from quoracy.core.errors import ConfigErrors
+from quoracy.core.federated.config import Config, check_new
+from quoracy.core.kinds import KINDS
+from quoracy.core.run import Run
 
 
 def problems(config: dict[str, Any]) -> str:

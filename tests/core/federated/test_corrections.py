@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 from tests.core.federated.study import Study, code, studying, weights
 
-from quorate.core.errors import Refusal
-from quorate.core.federated.events import ParticipantJoined, ParticipantLost, RoundClosed, RunPaused, RunResumed
-from quorate.core.journal import DutyDone
-from quorate.core.members import Accepted, Cause
-from quorate.core.shell import DutyFinished
+from quoracy.core.errors import Refusal
+from quoracy.core.federated.events import ParticipantJoined, ParticipantLost, RoundClosed, RunPaused, RunResumed
+from quoracy.core.journal import DutyDone
+from quoracy.core.members import Accepted, Cause
+from quoracy.core.shell import DutyFinished
 
 
 def test_1_a_participant_is_given_up_when_its_time_is_exceeded_and_not_a_moment_earlier() -> None:

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 from tests.core.federated.study import INITIAL, Study, code, studying, weights
 
-from quorate.core.federated.events import ParticipantReadmitted, RunPaused, RunResumed, RunStopped
-from quorate.core.members import Accepted
+from quoracy.core.federated.events import ParticipantReadmitted, RunPaused, RunResumed, RunStopped
+from quoracy.core.members import Accepted
 
 # -- initial weights -----------------------------------------------------------------------------------------------
 

@@ -12,11 +12,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.core.federated.study import Study, studying
 
-from quorate.core.dice import Dice
-from quorate.core.federated.drawing import Pool, wanted
-from quorate.core.federated.events import ParticipantReadmitted, RoundSuspended
-from quorate.core.federated.explain import over_shown
-from quorate.core.federated.state import Round, Task
+from quoracy.core.dice import Dice
+from quoracy.core.federated.drawing import Pool, wanted
+from quoracy.core.federated.events import ParticipantReadmitted, RoundSuspended
+from quoracy.core.federated.explain import over_shown
+from quoracy.core.federated.state import Round, Task
 
 VECTORS = Path(__file__).parent.parent / "vectors" / "selection.json"
 NAMES = [f"p{i:02}" for i in range(20)]
@@ -32,7 +32,7 @@ def draws(study: Study, rounds: int = 3) -> list[list[str]]:
 
 
 def test_the_recorded_selections_come_out_again(rewrite_vectors: bool) -> None:
-    """What a released Quorate drew must be drawn for ever."""
+    """What a released Quoracy drew must be drawn for ever."""
     made: list[dict[str, Any]] = []
     for seed, per_round in ((0, 5), (1, 5), (2**53, 7), (7, 1)):
         study = studying(*NAMES, per_round=per_round, seed=seed)

@@ -6,8 +6,8 @@ from typing import Any
 
 from tests.core.federated.study import Study, studying
 
-from quorate.core.codec import builtins
-from quorate.core.federated.events import RunPaused, RunStopped
+from quoracy.core.codec import builtins
+from quoracy.core.federated.events import RunPaused, RunStopped
 
 
 def sentence(study: Study) -> str:

@@ -12,15 +12,15 @@ from tests.core.federated.histories import busy_history, pair, step, steps, task
 from tests.core.federated.study import Study, studying
 from tests.core.scribe import RUN, SECOND
 
-from quorate.core.codec import encode
-from quorate.core.dice import SEED_BYTES, Cup
-from quorate.core.federated.collect import Collector
-from quorate.core.federated.events import ParticipantJoined
-from quorate.core.federated.state import HERE, Count, Fate, Phase, Round, Task, count, least, most
-from quorate.core.federated.table import PARTICIPANT
-from quorate.core.kinds import KINDS
-from quorate.core.machine import Choose, To
-from quorate.core.run import Decided, Run, fold
+from quoracy.core.codec import encode
+from quoracy.core.dice import SEED_BYTES, Cup
+from quoracy.core.federated.collect import Collector
+from quoracy.core.federated.events import ParticipantJoined
+from quoracy.core.federated.state import HERE, Count, Fate, Phase, Round, Task, count, least, most
+from quoracy.core.federated.table import PARTICIPANT
+from quoracy.core.kinds import KINDS
+from quoracy.core.machine import Choose, To
+from quoracy.core.run import Decided, Run, fold
 
 
 def restored(run: Run) -> Run:
@@ -171,7 +171,7 @@ def test_a_heartbeat_among_many_does_not_count_them_all(monkeypatch: pytest.Monk
         looked.append(round_)
         return count(task, round_)
 
-    monkeypatch.setattr("quorate.core.federated.collect.count", counting)
+    monkeypatch.setattr("quoracy.core.federated.collect.count", counting)
     for _ in range(5):
         study.beat("a")
     study.pass_s(5.0)

@@ -8,12 +8,12 @@ import msgspec
 import pytest
 from tests.core.federated.study import INITIAL, Study, code, studying, weights
 
-from quorate.core.errors import Refusal
-from quorate.core.federated.events import ParticipantReadmitted, RunStopped, UpdateOffered
-from quorate.core.federated.rounds import weighted
-from quorate.core.federated.table import PARTICIPANT, RUN
-from quorate.core.journal import CommandRefused
-from quorate.core.members import Accepted, Cause
+from quoracy.core.errors import Refusal
+from quoracy.core.federated.events import ParticipantReadmitted, RunStopped, UpdateOffered
+from quoracy.core.federated.rounds import weighted
+from quoracy.core.federated.table import PARTICIPANT, RUN
+from quoracy.core.journal import CommandRefused
+from quoracy.core.members import Accepted, Cause
 
 
 def test_the_workshop_is_told_all_it_needs_to_look_at_an_update() -> None:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from tests.core.federated.study import Study, code, studying
 
-from quorate.core.federated.drawing import eligible
-from quorate.core.federated.events import (
+from quoracy.core.federated.drawing import eligible
+from quoracy.core.federated.events import (
     ParticipantReadmitted,
     RoundBegan,
     RoundClosed,
@@ -15,8 +15,8 @@ from quorate.core.federated.events import (
     RunResumed,
     StandbyExpired,
 )
-from quorate.core.federated.state import least, most
-from quorate.core.members import Cause
+from quoracy.core.federated.state import least, most
+from quoracy.core.members import Cause
 
 
 def test_by_default_a_round_waits_for_all_it_has_drawn_and_closes_with_the_last() -> None:

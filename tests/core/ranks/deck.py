@@ -7,21 +7,21 @@ from typing import Any
 
 from tests.core.scribe import RUN, Scribe, created
 
-from quorate.core import asks as ops
-from quorate.core.asks import Steps
-from quorate.core.codec import encode
-from quorate.core.errors import EntriesGone, QuorateError
-from quorate.core.journal import RunCreated
-from quorate.core.kinds import PEERLESS
-from quorate.core.members import Cause
-from quorate.core.peer import Peer
-from quorate.core.ranks.events import AttemptDecided, RankArrived, RankBeat, RankJoined, RankLeft, RankReady
-from quorate.core.ranks.part import Part, Turn
-from quorate.core.ranks.state import Crew, Decision, Rank
-from quorate.core.ranks.times import derive
-from quorate.core.run import Run
-from quorate.sim.ranks.store import Store
-from quorate.sim.world import World
+from quoracy.core import asks as ops
+from quoracy.core.asks import Steps
+from quoracy.core.codec import encode
+from quoracy.core.errors import EntriesGone, QuoracyError
+from quoracy.core.journal import RunCreated
+from quoracy.core.kinds import PEERLESS
+from quoracy.core.members import Cause
+from quoracy.core.peer import Peer
+from quoracy.core.ranks.events import AttemptDecided, RankArrived, RankBeat, RankJoined, RankLeft, RankReady
+from quoracy.core.ranks.part import Part, Turn
+from quoracy.core.ranks.state import Crew, Decision, Rank
+from quoracy.core.ranks.times import derive
+from quoracy.core.run import Run
+from quoracy.sim.ranks.store import Store
+from quoracy.sim.world import World
 
 SECOND = 1_000_000
 
@@ -125,7 +125,7 @@ class Sailor:
         self.frozen = False
         self.busy = False
         self.result: Any = None
-        self.error: QuorateError | None = None
+        self.error: QuoracyError | None = None
         self.asked: list[ops.Op] = []
         self.before: Callable[[ops.Op], None] = lambda _op: None
         self._steps: Steps | None = None
@@ -159,7 +159,7 @@ class Sailor:
         except StopIteration as done:
             self.busy, self.result = False, done.value
             return
-        except QuorateError as error:
+        except QuoracyError as error:
             self.busy, self.error = False, error
             return
         self.asked.append(op)

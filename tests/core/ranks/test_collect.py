@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 from tests.core.ranks.deck import Deck
 
-from quorate.core.errors import Refusal
-from quorate.core.machine import Event
-from quorate.core.ranks.collect import Collector
-from quorate.core.ranks.events import AttemptDecided, RunStopped
+from quoracy.core.errors import Refusal
+from quoracy.core.machine import Event
+from quoracy.core.ranks.collect import Collector
+from quoracy.core.ranks.events import AttemptDecided, RunStopped
 
 SECOND = 1_000_000
 

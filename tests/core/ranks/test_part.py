@@ -7,15 +7,15 @@ from typing import Any
 import pytest
 from tests.core.ranks.deck import SECOND, Boat, Sailor
 
-from quorate.core import asks as ops
-from quorate.core.errors import Bug, ConfigError, Refused
-from quorate.core.journal import decode_entry
-from quorate.core.kinds import PEERLESS
-from quorate.core.members import Cause
-from quorate.core.ranks.events import AttemptDecided, RankJoined, RunStopped
-from quorate.core.ranks.part import Stage
-from quorate.core.ranks.state import Crew
-from quorate.core.run import fold
+from quoracy.core import asks as ops
+from quoracy.core.errors import Bug, ConfigError, Refused
+from quoracy.core.journal import decode_entry
+from quoracy.core.kinds import PEERLESS
+from quoracy.core.members import Cause
+from quoracy.core.ranks.events import AttemptDecided, RankJoined, RunStopped
+from quoracy.core.ranks.part import Stage
+from quoracy.core.ranks.state import Crew
+from quoracy.core.run import fold
 
 
 def crew_of(boat: Boat) -> Crew:

@@ -8,13 +8,13 @@ import pytest
 from tests.core.ranks.deck import Boat, Deck
 from tests.core.scribe import RUN
 
-from quorate.core import asks as ops
-from quorate.core.asks import Steps
-from quorate.core.errors import Bug, EntriesGone
-from quorate.core.journal import RunCreated, decode_entry
-from quorate.core.kinds import PEERLESS
-from quorate.core.peer import MAX_LOADS, Peer
-from quorate.core.run import fold
+from quoracy.core import asks as ops
+from quoracy.core.asks import Steps
+from quoracy.core.errors import Bug, EntriesGone
+from quoracy.core.journal import RunCreated, decode_entry
+from quoracy.core.kinds import PEERLESS
+from quoracy.core.peer import MAX_LOADS, Peer
+from quoracy.core.run import fold
 
 GONE = EntriesGone(RUN, 1, 9)
 
@@ -126,7 +126,7 @@ def test_a_peer_that_has_read_nothing_knows_nothing() -> None:
 
 
 def test_now_and_then_an_entry_holds_the_digest_of_the_state(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("quorate.core.peer.STATE_DIGEST_EVERY", 4)
+    monkeypatch.setattr("quoracy.core.peer.STATE_DIGEST_EVERY", 4)
     boat = Boat()
     (alone,) = boat.board(0)
     for _ in range(8):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tests.core.ranks.test_peer import a_letter, answer, begin, peer
 
-from quorate.core import asks as ops
+from quoracy.core import asks as ops
 
 
 def test_what_is_known_to_be_there_is_read_and_nothing_beyond() -> None:

@@ -10,11 +10,11 @@ from hypothesis import strategies as st
 from tests.core.ranks.deck import Deck
 from tests.core.scribe import RUN
 
-from quorate.core.dice import Cup
-from quorate.core.kinds import PEERLESS
-from quorate.core.members import Cause
-from quorate.core.ranks.events import RankLeft, RankReady, RunStopped
-from quorate.core.run import Decided, Run, fold
+from quoracy.core.dice import Cup
+from quoracy.core.kinds import PEERLESS
+from quoracy.core.members import Cause
+from quoracy.core.ranks.events import RankLeft, RankReady, RunStopped
+from quoracy.core.run import Decided, Run, fold
 
 step = st.tuples(
     st.sampled_from(

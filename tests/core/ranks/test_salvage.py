@@ -7,15 +7,15 @@ from typing import Any
 import pytest
 from tests.core.ranks.deck import RUN, Boat, Sailor
 
-from quorate.core import asks as ops
-from quorate.core.asks import Steps
-from quorate.core.errors import ConfigError, Refused
-from quorate.core.journal import RunCreated
-from quorate.core.kinds import PEERLESS
-from quorate.core.ranks.salvage import begin_anew
-from quorate.core.ranks.times import PATIENCE
-from quorate.core.run import Run
-from quorate.sim.ranks.store import Store
+from quoracy.core import asks as ops
+from quoracy.core.asks import Steps
+from quoracy.core.errors import ConfigError, Refused
+from quoracy.core.journal import RunCreated
+from quoracy.core.kinds import PEERLESS
+from quoracy.core.ranks.salvage import begin_anew
+from quoracy.core.ranks.times import PATIENCE
+from quoracy.core.run import Run
+from quoracy.sim.ranks.store import Store
 
 
 def lose_store(boat: Boat) -> None:

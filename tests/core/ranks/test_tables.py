@@ -8,15 +8,15 @@ import pytest
 from msgspec.structs import replace
 from tests.core.ranks.deck import Deck
 
-from quorate.core.errors import ConfigError, Refusal
-from quorate.core.journal import RunCreated
-from quorate.core.kinds import PEERLESS
-from quorate.core.machine import Choose, Ignore, Refuse, To
-from quorate.core.members import Cause
-from quorate.core.ranks.events import AttemptDecided, RankJoined, RankLeft, RankReady, RunStopped
-from quorate.core.ranks.state import REMEMBERED, Phase, RankState
-from quorate.core.ranks.table import RANK, RUN
-from quorate.core.run import Decided, Run
+from quoracy.core.errors import ConfigError, Refusal
+from quoracy.core.journal import RunCreated
+from quoracy.core.kinds import PEERLESS
+from quoracy.core.machine import Choose, Ignore, Refuse, To
+from quoracy.core.members import Cause
+from quoracy.core.ranks.events import AttemptDecided, RankJoined, RankLeft, RankReady, RunStopped
+from quoracy.core.ranks.state import REMEMBERED, Phase, RankState
+from quoracy.core.ranks.table import RANK, RUN
+from quoracy.core.run import Decided, Run
 
 OPERATOR = Cause("@op", 0, 1)
 

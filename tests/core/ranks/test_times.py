@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from quorate.core.errors import ConfigError
-from quorate.core.ranks.times import derive
+from quoracy.core.errors import ConfigError
+from quoracy.core.ranks.times import derive
 
 
 def test_all_times_follow_from_one() -> None:

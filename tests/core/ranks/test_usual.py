@@ -8,16 +8,16 @@ from typing import Any
 import pytest
 from tests.core.ranks.deck import SECOND, Boat, Sailor
 
-from quorate.core import asks as ops
-from quorate.core.asks import Steps
-from quorate.core.errors import Bug
-from quorate.core.kinds import PEERLESS
-from quorate.core.members import Cause
-from quorate.core.peer import Peer
-from quorate.core.ranks.events import RankJoined
-from quorate.core.ranks.salvage import _remembered
-from quorate.core.ranks.state import Crew
-from quorate.sim.ranks.store import Store
+from quoracy.core import asks as ops
+from quoracy.core.asks import Steps
+from quoracy.core.errors import Bug
+from quoracy.core.kinds import PEERLESS
+from quoracy.core.members import Cause
+from quoracy.core.peer import Peer
+from quoracy.core.ranks.events import RankJoined
+from quoracy.core.ranks.salvage import _remembered
+from quoracy.core.ranks.state import Crew
+from quoracy.sim.ranks.store import Store
 
 
 def asked(sailor: Sailor, since: int) -> list[str]:
@@ -166,7 +166,7 @@ def test_run_time_goes_on_while_a_record_is_unread() -> None:
 def test_a_record_that_was_told_and_is_another_is_a_bug(monkeypatch: pytest.MonkeyPatch) -> None:
     boat = Boat(form_members=2)
     crew = boat.board(0, 1)
-    monkeypatch.setattr("quorate.core.ranks.machine.Ranks.usual", lambda _self, _events: True)
+    monkeypatch.setattr("quoracy.core.ranks.machine.Ranks.usual", lambda _self, _events: True)
     take_turns(boat, *crew, against=(crew[0],))
     crew[0].go(crew[0].part.vote(True))
     boat.until(lambda: not crew[0].busy)

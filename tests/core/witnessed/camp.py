@@ -13,19 +13,19 @@ from tests.core import byhand
 from tests.core.byhand import Hand
 from tests.core.scribe import created
 
-from quorate.core.codec import digest, us
-from quorate.core.dice import Cup
-from quorate.core.errors import Refusal
-from quorate.core.kinds import KINDS
-from quorate.core.limits import Limits
-from quorate.core.machine import Event, Explanation, Signal
-from quorate.core.members import Accepted, Answer, Cause
-from quorate.core.messages import Answered, Declined, Told
-from quorate.core.run import Run
-from quorate.core.shell import Action, Append, Asked, Explained
-from quorate.core.witnessed import KIND, Collector, Witnessed, attestation, rules
-from quorate.core.witnessed.committee import count
-from quorate.core.witnessed.events import (
+from quoracy.core.codec import digest, us
+from quoracy.core.dice import Cup
+from quoracy.core.errors import Refusal
+from quoracy.core.kinds import KINDS
+from quoracy.core.limits import Limits
+from quoracy.core.machine import Event, Explanation, Signal
+from quoracy.core.members import Accepted, Answer, Cause
+from quoracy.core.messages import Answered, Declined, Told
+from quoracy.core.run import Run
+from quoracy.core.shell import Action, Append, Asked, Explained
+from quoracy.core.witnessed import KIND, Collector, Witnessed, attestation, rules
+from quoracy.core.witnessed.committee import count
+from quoracy.core.witnessed.events import (
     Attest,
     Beat,
     BeatSeen,
@@ -39,8 +39,8 @@ from quorate.core.witnessed.events import (
     ResultCommitted,
     Taken,
 )
-from quorate.core.witnessed.state import Course, Member, Round, Work
-from quorate.core.witnessed.views import SEALED, SealedList, Standing
+from quoracy.core.witnessed.state import Course, Member, Round, Work
+from quoracy.core.witnessed.views import SEALED, SealedList, Standing
 
 TIMEOUT_S = 30.0
 LOST_S = TIMEOUT_S + 0.000_001

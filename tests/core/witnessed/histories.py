@@ -9,14 +9,14 @@ from hypothesis import strategies as st
 from tests.core.scribe import HOST, Pair, Scribe, created
 from tests.core.witnessed.camp import blob, model
 
-from quorate.core.errors import Refusal
-from quorate.core.journal import CommandRefused, HostTook
-from quorate.core.kinds import KINDS
-from quorate.core.members import Cause
-from quorate.core.witnessed import events as e
-from quorate.core.witnessed.attestation import bitmap
-from quorate.core.witnessed.committee import count
-from quorate.core.witnessed.state import Course, Member, MemberState, with_state
+from quoracy.core.errors import Refusal
+from quoracy.core.journal import CommandRefused, HostTook
+from quoracy.core.kinds import KINDS
+from quoracy.core.members import Cause
+from quoracy.core.witnessed import events as e
+from quoracy.core.witnessed.attestation import bitmap
+from quoracy.core.witnessed.committee import count
+from quoracy.core.witnessed.state import Course, Member, MemberState, with_state
 
 CONFIG: dict[str, Any] = {
     "min_clients": 2, "waiting_extra_s": 0.0, "warmup_s": 3.0, "round_train_max_s": 6.0, "round_witness_s": 2.0,

@@ -7,14 +7,14 @@ from __future__ import annotations
 
 from typing import Any, TypeVar
 
-from quorate.core.errors import Refusal
-from quorate.core.machine import Signal
-from quorate.core.witnessed import facts
-from quorate.core.witnessed.attestation import Scheme
-from quorate.core.witnessed.committee import Assignment, draw
-from quorate.core.witnessed.facts import Action, Fact, Pace
-from quorate.core.witnessed.part import Part
-from quorate.core.witnessed.views import (
+from quoracy.core.errors import Refusal
+from quoracy.core.machine import Signal
+from quoracy.core.witnessed import facts
+from quoracy.core.witnessed.attestation import Scheme
+from quoracy.core.witnessed.committee import Assignment, draw
+from quoracy.core.witnessed.facts import Action, Fact, Pace
+from quoracy.core.witnessed.part import Part
+from quoracy.core.witnessed.views import (
     Peer,
     PeersShown,
     Pointer,

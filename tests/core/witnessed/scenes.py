@@ -7,7 +7,7 @@ from collections.abc import Callable
 from tests.core.byhand import Hand
 from tests.core.witnessed.camp import LOST_S, Camp, camping, training
 
-from quorate.core.witnessed.events import RunPaused, RunStopped
+from quoracy.core.witnessed.events import RunPaused, RunStopped
 
 Key = tuple[str, str]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from quorate.core.witnessed.account import SKIPS_KEPT, Account, Span, cut, joined, merged, tried
+from quoracy.core.witnessed.account import SKIPS_KEPT, Account, Span, cut, joined, merged, tried
 
 
 def test_those_that_wait_go_first_then_new_ones() -> None:

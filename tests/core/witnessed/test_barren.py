@@ -6,9 +6,9 @@ from typing import Any
 
 from tests.core.witnessed.camp import Camp, camping, model, training
 
-from quorate.core.witnessed.account import Account
-from quorate.core.witnessed.checkpoint import OLDER_KEPT
-from quorate.core.witnessed.epochs import BARREN, BARREN_STORED
+from quoracy.core.witnessed.account import Account
+from quoracy.core.witnessed.checkpoint import OLDER_KEPT
+from quoracy.core.witnessed.epochs import BARREN, BARREN_STORED
 
 QUICK: dict[str, Any] = {"min_clients": 2, "warmup_s": 2.0, "rounds_per_epoch": 1}
 

@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 from tests.core.witnessed.camp import LOST_S, Camp, camping, code, model, training
 
-from quorate.core.dice import Cup
-from quorate.core.members import Accepted
-from quorate.core.run import Decided
-from quorate.core.witnessed.checkpoint import HOLDERS_SHOWN
-from quorate.core.witnessed.events import CheckpointStored, CooldownEnded, ModelAgreed, Report, RunStopped
+from quoracy.core.dice import Cup
+from quoracy.core.members import Accepted
+from quoracy.core.run import Decided
+from quoracy.core.witnessed.checkpoint import HOLDERS_SHOWN
+from quoracy.core.witnessed.events import CheckpointStored, CooldownEnded, ModelAgreed, Report, RunStopped
 
 SLOW: dict[str, Any] = {"round_train_max_s": 100.0, "round_witness_s": 10.0, "adaptive_deadline": False}
 

@@ -9,10 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.core.witnessed.camp import LOST_S, code, model, training
 
-from quorate.core.codec import us
-from quorate.core.witnessed import collect
-from quorate.core.witnessed.events import Attested, Beat, Holds, MemberLost, ModelHash, RoundSealed, Taken
-from quorate.core.witnessed.tally import Tally
+from quoracy.core.codec import us
+from quoracy.core.witnessed import collect
+from quoracy.core.witnessed.events import Attested, Beat, Holds, MemberLost, ModelHash, RoundSealed, Taken
+from quoracy.core.witnessed.tally import Tally
 
 SLOW: dict[str, Any] = {"round_train_max_s": 100.0, "round_witness_s": 10.0, "adaptive_deadline": False}
 

@@ -14,9 +14,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from quorate.core.dice import SEED_BYTES
-from quorate.core.witnessed.committee import Committee, count, dealt, draw, quorum, relative, split
-from quorate.core.witnessed.views import RoundShown
+from quoracy.core.dice import SEED_BYTES
+from quoracy.core.witnessed.committee import Committee, count, dealt, draw, quorum, relative, split
+from quoracy.core.witnessed.views import RoundShown
 
 VECTORS = Path(__file__).parent / "vectors" / "committee.json"
 

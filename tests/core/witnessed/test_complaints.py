@@ -6,7 +6,7 @@ from typing import Any
 
 from tests.core.witnessed.camp import Camp, code, model, training
 
-from quorate.core.witnessed.events import HealthCheck, Holds, ModelHash
+from quoracy.core.witnessed.events import HealthCheck, Holds, ModelHash
 
 SLOW: dict[str, Any] = {"round_train_max_s": 100.0, "round_witness_s": 10.0, "adaptive_deadline": False}
 

@@ -9,10 +9,10 @@ import msgspec
 import pytest
 from tests.core.scribe import created
 
-from quorate.core.errors import ConfigError, ConfigErrors
-from quorate.core.kinds import KINDS
-from quorate.core.run import Run
-from quorate.core.witnessed.config import Config, DataSource, check_config, share
+from quoracy.core.errors import ConfigError, ConfigErrors
+from quoracy.core.kinds import KINDS
+from quoracy.core.run import Run
+from quoracy.core.witnessed.config import Config, DataSource, check_config, share
 
 
 def wrong(**settings: Any) -> list[tuple[str, Any, str]]:

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 from tests.core.witnessed.camp import Camp, camping, code, model, training
 
-from quorate.core.members import Accepted
-from quorate.core.witnessed.events import (
+from quoracy.core.members import Accepted
+from quoracy.core.witnessed.events import (
     CooldownEnded,
     Loaded,
     Report,
@@ -18,7 +18,7 @@ from quorate.core.witnessed.events import (
     WarmupBegan,
     WarmupEnded,
 )
-from quorate.core.witnessed.state import EPOCHS_KEPT
+from quoracy.core.witnessed.state import EPOCHS_KEPT
 
 
 def finish(camp: Camp) -> None:

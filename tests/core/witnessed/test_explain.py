@@ -6,8 +6,8 @@ from typing import Any
 
 from tests.core.witnessed.camp import Camp, camping, model, training
 
-from quorate.core.machine import Wait
-from quorate.core.witnessed.events import RunPaused, RunStopped
+from quoracy.core.machine import Wait
+from quoracy.core.witnessed.events import RunPaused, RunStopped
 
 SLOW: dict[str, Any] = {"round_train_max_s": 100.0, "round_witness_s": 10.0, "adaptive_deadline": False}
 

@@ -6,8 +6,8 @@ from typing import Any
 
 from tests.core.witnessed.camp import Camp, training
 
-from quorate.core.witnessed import evidence
-from quorate.core.witnessed.views import RESULTS
+from quoracy.core.witnessed import evidence
+from quoracy.core.witnessed.views import RESULTS
 
 SLOW: dict[str, Any] = {
     "round_train_max_s": 100.0, "round_witness_s": 10.0, "adaptive_deadline": False, "attestation": "bloom",

@@ -11,17 +11,17 @@ from tests.core.scribe import RUN, SECOND, Scribe
 from tests.core.witnessed.camp import model, voids
 from tests.core.witnessed.histories import busy_history, course_of, pair, step, steps, write_history
 
-from quorate.core.dice import SEED_BYTES, Cup
-from quorate.core.errors import Refusal
-from quorate.core.kinds import KINDS
-from quorate.core.machine import Choose, Explanation, To
-from quorate.core.run import Decided, Run, fold
-from quorate.core.witnessed import Collector, evidence
-from quorate.core.witnessed import events as e
-from quorate.core.witnessed.attestation import bitmap
-from quorate.core.witnessed.state import EPOCH, HERE, ROUNDS, Course, MemberState, Phase, with_state
-from quorate.core.witnessed.table import MEMBER
-from quorate.core.witnessed.table import RUN as RUN_TABLE
+from quoracy.core.dice import SEED_BYTES, Cup
+from quoracy.core.errors import Refusal
+from quoracy.core.kinds import KINDS
+from quoracy.core.machine import Choose, Explanation, To
+from quoracy.core.run import Decided, Run, fold
+from quoracy.core.witnessed import Collector, evidence
+from quoracy.core.witnessed import events as e
+from quoracy.core.witnessed.attestation import bitmap
+from quoracy.core.witnessed.state import EPOCH, HERE, ROUNDS, Course, MemberState, Phase, with_state
+from quoracy.core.witnessed.table import MEMBER
+from quoracy.core.witnessed.table import RUN as RUN_TABLE
 
 S = MemberState
 

@@ -8,10 +8,10 @@ import pytest
 from msgspec.structs import replace
 from tests.core.witnessed.camp import LOST_S, Camp, blob, code, model, training
 
-from quorate.core.dice import Cup
-from quorate.core.errors import Refusal
-from quorate.core.members import Accepted, Answer
-from quorate.core.witnessed.events import (
+from quoracy.core.dice import Cup
+from quoracy.core.errors import Refusal
+from quoracy.core.members import Accepted, Answer
+from quoracy.core.witnessed.events import (
     Accusation,
     HealthCheck,
     Holds,
@@ -20,8 +20,8 @@ from quorate.core.witnessed.events import (
     ResultVoided,
     TwoFacedShown,
 )
-from quorate.core.witnessed.state import KEPT
-from quorate.core.witnessed.views import SEALED
+from quoracy.core.witnessed.state import KEPT
+from quoracy.core.witnessed.views import SEALED
 
 SLOW: dict[str, Any] = {"round_train_max_s": 100.0, "round_witness_s": 10.0, "adaptive_deadline": False}
 

@@ -6,10 +6,10 @@ import msgspec
 import pytest
 from tests.core.witnessed.player import NAMES, Player, assignment_of, blob, model, result_of, round_shown
 
-from quorate.core.witnessed import facts
-from quorate.core.witnessed.attestation import bitmap
-from quorate.core.witnessed.events import Attest, HealthCheck, Holds, ModelHash
-from quorate.core.witnessed.views import Pointer, Result, ResultsShown, RoundShown, SealedList
+from quoracy.core.witnessed import facts
+from quoracy.core.witnessed.attestation import bitmap
+from quoracy.core.witnessed.events import Attest, HealthCheck, Holds, ModelHash
+from quoracy.core.witnessed.views import Pointer, Result, ResultsShown, RoundShown, SealedList
 
 
 def stopped(holders: tuple[str, ...] = NAMES) -> tuple[Player, RoundShown, tuple[Result, ...], Result]:
@@ -349,7 +349,7 @@ def test_what_it_attested_it_never_reports_missing() -> None:
 def test_who_says_that_it_does_not_have_what_it_attested_is_accused_at_once() -> None:
     player, _, _, lacked = stopped(holders=("b", "c"))
     player.tell(facts.BlobGivenUp(lacked.digest, lacking=("c",), silent=("b",)))
-    assert player.said(HealthCheck) == [HealthCheck("a", 1, 0, ("c",), (0,))]
+    assert player.said(HealthCheck) == [HealthCheck("a", 1, 0, ("c",), (2,))]
 
 
 def test_who_says_nothing_is_accused_after_a_while() -> None:
@@ -358,13 +358,13 @@ def test_who_says_nothing_is_accused_after_a_while() -> None:
     player.tick(9_999)
     assert player.said(HealthCheck) == []
     player.tick(1)
-    assert player.said(HealthCheck)[-1] == HealthCheck("a", 1, 0, ("b", "c"), (0, 0))
+    assert player.said(HealthCheck)[-1] == HealthCheck("a", 1, 0, ("b", "c"), (2, 2))
 
 
 def test_who_never_attested_it_is_not_accused() -> None:
     player, _, _, lacked = stopped(holders=("c",))
     player.tell(facts.BlobGivenUp(lacked.digest, lacking=("b", "c")))
-    assert player.said(HealthCheck) == [HealthCheck("a", 1, 0, ("c",), (0,))]
+    assert player.said(HealthCheck) == [HealthCheck("a", 1, 0, ("c",), (2,))]
 
 
 def test_who_had_nothing_yet_while_the_round_ran_is_not_accused_of_that() -> None:

@@ -6,9 +6,9 @@ import msgspec
 import pytest
 from tests.core.witnessed.player import NAMES, Player, blob, model, result_of, round_shown
 
-from quorate.core.witnessed import facts
-from quorate.core.witnessed.events import Attest, BeatSeen, Holds, Loaded, ModelHash
-from quorate.core.witnessed.views import Pointer, ResultsShown, SealedList
+from quoracy.core.witnessed import facts
+from quoracy.core.witnessed.events import Attest, BeatSeen, Holds, Loaded, ModelHash
+from quoracy.core.witnessed.views import Pointer, ResultsShown, SealedList
 
 
 def test_after_a_reconnection_everything_that_is_open_is_said_again() -> None:

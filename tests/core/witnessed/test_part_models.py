@@ -5,10 +5,10 @@ from __future__ import annotations
 import msgspec
 from tests.core.witnessed.player import NAMES, Player, blob, model, result_of, round_shown, sealed
 
-from quorate.core.witnessed import facts
-from quorate.core.witnessed.events import CheckpointStored, Loaded, ModelHash
-from quorate.core.witnessed.state import KEPT
-from quorate.core.witnessed.views import Pointer, Result, ResultsShown, RoundShown, SealedList, SealedShown
+from quoracy.core.witnessed import facts
+from quoracy.core.witnessed.events import CheckpointStored, Loaded, ModelHash
+from quoracy.core.witnessed.state import KEPT
+from quoracy.core.witnessed.views import Pointer, Result, ResultsShown, RoundShown, SealedList, SealedShown
 
 
 def p2p(step: int, branch: str = "") -> Pointer:

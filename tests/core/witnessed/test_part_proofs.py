@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from tests.core.witnessed.player import KEYS, RUN, Player, result_of, sign
 
-from quorate.core.errors import Refusal
-from quorate.core.witnessed import facts
-from quorate.core.witnessed.events import TwoFacedShown, signed_by_trainer
-from quorate.core.witnessed.views import Result, ResultsShown, RoundShown
+from quoracy.core.errors import Refusal
+from quoracy.core.witnessed import facts
+from quoracy.core.witnessed.events import TwoFacedShown, signed_by_trainer
+from quoracy.core.witnessed.views import Result, ResultsShown, RoundShown
 
 
 def announced(result: Result, shown: RoundShown, sender: str = "", key: bytes = b"") -> facts.ResultAnnounced:

@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 from tests.core.witnessed.player import KEYS, NAMES, PACE, Player, blob, model
 
-from quorate.core.witnessed import facts
-from quorate.core.witnessed.events import Loaded
-from quorate.core.witnessed.facts import PeersTried, Reach
-from quorate.core.witnessed.views import Peer, PeersShown, Pointer, Standing
+from quoracy.core.witnessed import facts
+from quoracy.core.witnessed.events import Loaded
+from quoracy.core.witnessed.facts import PeersTried, Reach
+from quoracy.core.witnessed.views import Peer, PeersShown, Pointer, Standing
 
 POINTER = Pointer("stored", 0, model(0), blob("file"))
 LOADED = facts.ModelLoaded(0, model(0))

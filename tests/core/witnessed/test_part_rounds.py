@@ -5,12 +5,12 @@ from __future__ import annotations
 import msgspec
 from tests.core.witnessed.player import KEYS, RUN, Player, assignment_of, blob, model, result_of, round_shown, sign
 
-from quorate.core.errors import Refusal
-from quorate.core.witnessed import facts
-from quorate.core.witnessed.attestation import Scheme, bitmap, salt_of
-from quorate.core.witnessed.committee import draw
-from quorate.core.witnessed.events import Attest, Holds, ModelHash, ResultCommitted, signed_by_trainer
-from quorate.core.witnessed.views import Result, ResultsShown
+from quoracy.core.errors import Refusal
+from quoracy.core.witnessed import facts
+from quoracy.core.witnessed.attestation import Scheme, bitmap, salt_of
+from quoracy.core.witnessed.committee import draw
+from quoracy.core.witnessed.events import Attest, Holds, ModelHash, ResultCommitted, signed_by_trainer
+from quoracy.core.witnessed.views import Result, ResultsShown
 
 LATE = Refusal("late_result", "the round is over", "wait")
 

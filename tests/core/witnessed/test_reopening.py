@@ -8,12 +8,12 @@ import msgspec
 import pytest
 from tests.core.witnessed.camp import LOST_S, Camp, code, training
 
-from quorate.core.members import Accepted
-from quorate.core.witnessed import reopening
-from quorate.core.witnessed.committee import count
-from quorate.core.witnessed.events import Attested, TrainEnded, WorkReopened
-from quorate.core.witnessed.state import Work
-from quorate.core.witnessed.views import RESULTS, ROUND
+from quoracy.core.members import Accepted
+from quoracy.core.witnessed import reopening
+from quoracy.core.witnessed.committee import count
+from quoracy.core.witnessed.events import Attested, TrainEnded, WorkReopened
+from quoracy.core.witnessed.state import Work
+from quoracy.core.witnessed.views import RESULTS, ROUND
 
 SLOW: dict[str, Any] = {"round_train_max_s": 100.0, "round_witness_s": 10.0, "adaptive_deadline": False}
 

@@ -9,9 +9,9 @@ import pytest
 from tests.core.witnessed.camp import LOST_S, Camp, code, model, training
 from tests.core.witnessed.scenes import SCENES
 
-from quorate.core.members import Accepted
-from quorate.core.witnessed.events import ModelHash, RoundSealed, RunPaused, RunResumed, TrainEnded
-from quorate.core.witnessed.views import PEERS, SEALED
+from quoracy.core.members import Accepted
+from quoracy.core.witnessed.events import ModelHash, RoundSealed, RunPaused, RunResumed, TrainEnded
+from quoracy.core.witnessed.views import PEERS, SEALED
 
 SLOW: dict[str, Any] = {"round_train_max_s": 100.0, "round_witness_s": 10.0, "adaptive_deadline": False}
 

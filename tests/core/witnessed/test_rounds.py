@@ -7,13 +7,13 @@ from typing import Any
 import pytest
 from tests.core.witnessed.camp import LOST_S, Camp, camping, code, model, training
 
-from quorate.core.codec import us
-from quorate.core.members import Accepted
-from quorate.core.witnessed.attestation import bitmap
-from quorate.core.witnessed.committee import count, draw
-from quorate.core.witnessed.events import Attest, Attested, Holds, TrainEnded
-from quorate.core.witnessed.rounds import allowed_us
-from quorate.core.witnessed.views import ROUND, RoundShown
+from quoracy.core.codec import us
+from quoracy.core.members import Accepted
+from quoracy.core.witnessed.attestation import bitmap
+from quoracy.core.witnessed.committee import count, draw
+from quoracy.core.witnessed.events import Attest, Attested, Holds, TrainEnded
+from quoracy.core.witnessed.rounds import allowed_us
+from quoracy.core.witnessed.views import ROUND, RoundShown
 
 SLOW: dict[str, Any] = {"round_train_max_s": 100.0, "round_witness_s": 10.0, "adaptive_deadline": False}
 """Longer than it takes to give somebody up."""

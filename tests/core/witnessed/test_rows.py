@@ -13,14 +13,14 @@ from tests.core.witnessed.camp import LOST_S, Camp, camping, training
 from tests.core.witnessed.histories import busy_history, write_history
 from tests.core.witnessed.scenes import SCENES
 
-from quorate.core.codec import encode
-from quorate.core.dice import SEED_BYTES, Cup
-from quorate.core.errors import CATALOG, Refusal
-from quorate.core.machine import Choose, Ignore, Refuse, Table, To
-from quorate.core.members import Accepted
-from quorate.core.witnessed.events import RunPaused, RunResumed, RunStopped, TwoFacedShown
-from quorate.core.witnessed.state import Member, MemberState
-from quorate.core.witnessed.table import MEMBER, TABLES
+from quoracy.core.codec import encode
+from quoracy.core.dice import SEED_BYTES, Cup
+from quoracy.core.errors import CATALOG, Refusal
+from quoracy.core.machine import Choose, Ignore, Refuse, Table, To
+from quoracy.core.members import Accepted
+from quoracy.core.witnessed.events import RunPaused, RunResumed, RunStopped, TwoFacedShown
+from quoracy.core.witnessed.state import Member, MemberState
+from quoracy.core.witnessed.table import MEMBER, TABLES
 
 Move = tuple[str, str, str, str]
 SLOW: dict[str, Any] = {"round_train_max_s": 100.0, "round_witness_s": 10.0, "adaptive_deadline": False}

@@ -7,11 +7,11 @@ from typing import Any
 import pytest
 from tests.core.witnessed.camp import LOST_S, Camp, model, training
 
-from quorate.core.witnessed.attestation import bitmap
-from quorate.core.witnessed.events import Attested, Report, RoundSealed
-from quorate.core.witnessed.sealing import trimmed
-from quorate.core.witnessed.state import KEPT, Past
-from quorate.core.witnessed.views import SEALED, SEALED_BRIEF
+from quoracy.core.witnessed.attestation import bitmap
+from quoracy.core.witnessed.events import Attested, Report, RoundSealed
+from quoracy.core.witnessed.sealing import trimmed
+from quoracy.core.witnessed.state import KEPT, Past
+from quoracy.core.witnessed.views import SEALED, SEALED_BRIEF
 
 SLOW: dict[str, Any] = {"round_train_max_s": 100.0, "round_witness_s": 10.0, "adaptive_deadline": False}
 

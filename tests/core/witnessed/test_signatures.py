@@ -8,12 +8,12 @@ import pytest
 from tests.core.scribe import RUN, Scribe, bare_entry, created
 from tests.core.witnessed.camp import SETTINGS, blob, model
 
-from quorate.core.errors import FoldDiverged, JournalCorrupt, Refusal
-from quorate.core.kinds import KINDS
-from quorate.core.members import CHALLENGE_BYTES, Cause, signed_by_joiner
-from quorate.core.run import Decided, Kinds, Run, fold
-from quorate.core.witnessed.committee import count
-from quorate.core.witnessed.events import (
+from quoracy.core.errors import FoldDiverged, JournalCorrupt, Refusal
+from quoracy.core.kinds import KINDS
+from quoracy.core.members import CHALLENGE_BYTES, Cause, signed_by_joiner
+from quoracy.core.run import Decided, Kinds, Run, fold
+from quoracy.core.witnessed.committee import count
+from quoracy.core.witnessed.events import (
     MemberJoined,
     Report,
     ResultCommitted,
@@ -22,8 +22,8 @@ from quorate.core.witnessed.events import (
     WarmupEnded,
     signed_by_trainer,
 )
-from quorate.core.witnessed.state import Course, Work
-from quorate.trust.keys import MemberKey, check_proof
+from quoracy.core.witnessed.state import Course, Work
+from quoracy.trust.keys import MemberKey, check_proof
 
 CHECKED = KINDS.verified_by(check_proof)
 CHALLENGE = bytes(CHALLENGE_BYTES)

@@ -7,12 +7,12 @@ from typing import Any
 import pytest
 from tests.core.witnessed.camp import Camp, camping, training
 
-from quorate.core.codec import encode
-from quorate.core.messages import Hello
-from quorate.core.shell import Received
-from quorate.core.witnessed.checkpoint import HOLDERS_SHOWN
-from quorate.core.witnessed.state import KEPT
-from quorate.core.witnessed.views import PEERS, RESULTS, ROUND, SEALED, SEALED_BRIEF, STANDING
+from quoracy.core.codec import encode
+from quoracy.core.messages import Hello
+from quoracy.core.shell import Received
+from quoracy.core.witnessed.checkpoint import HOLDERS_SHOWN
+from quoracy.core.witnessed.state import KEPT
+from quoracy.core.witnessed.views import PEERS, RESULTS, ROUND, SEALED, SEALED_BRIEF, STANDING
 
 SLOW: dict[str, Any] = {"round_train_max_s": 100.0, "round_witness_s": 10.0, "adaptive_deadline": False}
 

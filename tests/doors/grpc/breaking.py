@@ -49,7 +49,7 @@ def breaks(before: bytes, now: bytes) -> list[str]:
 
 def _ours(raw: bytes) -> list[File]:
     files = descriptor_pb2.FileDescriptorSet.FromString(raw).file
-    return [file for file in files if file.package.startswith("quorate.")]
+    return [file for file in files if file.package.startswith("quoracy.")]
 
 
 def _missing(

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from tests.doors.grpc.talk import Talk, place
 
-from quorate.coordinator import Coordinator
+from quoracy.coordinator import Coordinator
 
 
 def opened(folder: Path, grpc: dict[str, Any] | None = None, **settings: Any) -> Coordinator:

@@ -11,13 +11,13 @@ from blake3 import blake3
 from tests.doors.grpc.talk import PATIENCE_S, place
 from tests.e2e.command import until
 
-from quorate.coordinator import Coordinator
-from quorate.core.members import signed_by_joiner
-from quorate.core.witnessed.events import signed_by_trainer
-from quorate.doors.auth import MemberKey
-from quorate.wire.pb import coordinator_pb2, coordinator_pb2_grpc
-from quorate.wire.pb import witnessed_pb2 as pb
-from quorate.wire.pb.witnessed_pb2_grpc import WitnessedStub
+from quoracy.coordinator import Coordinator
+from quoracy.core.members import signed_by_joiner
+from quoracy.core.witnessed.events import signed_by_trainer
+from quoracy.doors.auth import MemberKey
+from quoracy.wire.pb import coordinator_pb2, coordinator_pb2_grpc
+from quoracy.wire.pb import witnessed_pb2 as pb
+from quoracy.wire.pb.witnessed_pb2_grpc import WitnessedStub
 
 RUN = "sums"
 MODEL = blake3(b"0").digest()

@@ -1,4 +1,4 @@
-"""Programs that know nothing of Quorate but its .proto file: code generated anew, in processes of their own."""
+"""Programs that know nothing of Quoracy but its .proto file: code generated anew, in processes of their own."""
 
 from __future__ import annotations
 
@@ -23,15 +23,15 @@ def free_port() -> int:
 
 
 def generated(folder: Path, *others: str) -> Path:
-    """Made by protoc alone. The folder's ``quorate`` hides the real one from whoever has it on its path."""
+    """Made by protoc alone. The folder's ``quoracy`` hides the real one from whoever has it on its path."""
     folder.mkdir()
     command = [
         sys.executable, "-m", "grpc_tools.protoc", f"-I{ROOT / 'proto'}",
         f"-I{resources.files('grpc_tools') / '_proto'}", f"--python_out={folder}", f"--grpc_python_out={folder}",
-        *(f"quorate/v1/{which}.proto" for which in ("coordinator", *others)),
+        *(f"quoracy/v1/{which}.proto" for which in ("coordinator", *others)),
     ]  # fmt: skip
     subprocess.run(command, check=True, timeout=60)
-    for package in ("quorate", "quorate/v1"):
+    for package in ("quoracy", "quoracy/v1"):
         (folder / package / "__init__.py").touch()
     return folder
 
@@ -74,8 +74,8 @@ class Stranger:
 
 
 def serve(folder: Path, port: int, *more: object) -> Serving:
-    """``quorate serve`` with its gRPC door there, from a configuration file."""
-    config = folder.parent / "quorate.toml"
+    """``quoracy serve`` with its gRPC door there, from a configuration file."""
+    config = folder.parent / "quoracy.toml"
     if not config.exists():
         config.write_text(f"[grpc]\nport = {port}\n[http]\nenabled = false\n")
     return Serving(folder, "--config", config, *more)

@@ -11,13 +11,13 @@ import grpc
 import pytest
 from google.protobuf.message import Message
 
-from quorate.coordinator import Coordinator
-from quorate.doors.grpc import GrpcDoor
-from quorate.wire.pb import coordinator_pb2 as pb
+from quoracy.coordinator import Coordinator
+from quoracy.doors.grpc import GrpcDoor
+from quoracy.wire.pb import coordinator_pb2 as pb
 
 RUN = "demo"
 PATIENCE_S = 20.0
-SERVICE = "quorate.v1.Coordinator"
+SERVICE = "quoracy.v1.Coordinator"
 
 M = TypeVar("M", bound=Message)
 
@@ -36,7 +36,7 @@ class NotHeard(AssertionError):
 
 def refusal(error: grpc.RpcError) -> pb.ErrorDetail:
     metadata: Any = error.trailing_metadata() or ()
-    found = [value for name, value in metadata if name == "quorate-error-bin"]
+    found = [value for name, value in metadata if name == "quoracy-error-bin"]
     assert len(found) == 1, error.details()
     return pb.ErrorDetail.FromString(bytes(found[0]))
 

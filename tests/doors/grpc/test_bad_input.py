@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from tests.doors.grpc.conftest import opened
 from tests.doors.grpc.talk import PATIENCE_S, RUN, SERVICE, Talk, place
 
-from quorate.coordinator import Coordinator
-from quorate.wire.pb import coordinator_pb2 as pb
+from quoracy.coordinator import Coordinator
+from quoracy.wire.pb import coordinator_pb2 as pb
 
 S = grpc.StatusCode
 OURS_TO_MEND = {S.INTERNAL, S.UNKNOWN, S.UNIMPLEMENTED, S.DATA_LOSS}

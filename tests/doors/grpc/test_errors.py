@@ -11,10 +11,10 @@ from google.protobuf.message import Message
 from tests.doors.grpc.conftest import opened
 from tests.doors.grpc.talk import RUN, Talk, fresh, place, refusal, status
 
-from quorate.coordinator import Coordinator
-from quorate.core.errors import CATALOG, Refusal
-from quorate.doors.grpc.errors import MAX_FIX_BYTES, MAX_WHY_BYTES, detail, status_of
-from quorate.wire.pb import coordinator_pb2 as pb
+from quoracy.coordinator import Coordinator
+from quoracy.core.errors import CATALOG, Refusal
+from quoracy.doors.grpc.errors import MAX_FIX_BYTES, MAX_WHY_BYTES, detail, status_of
+from quoracy.wire.pb import coordinator_pb2 as pb
 
 S = grpc.StatusCode
 LIFE: dict[str, Any] = {"run": RUN, "worker": "w1", "incarnation": 1}

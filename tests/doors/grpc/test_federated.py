@@ -1,4 +1,4 @@
-"""Participants that know nothing of Quorate but federated.proto: whole lives in real rounds, weights over HTTP."""
+"""Participants that know nothing of Quoracy but federated.proto: whole lives in real rounds, weights over HTTP."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ from safetensors.numpy import load, save
 from tests.doors.grpc.test_proto import ROOT
 from tests.e2e.command import until
 
-from quorate.coordinator import Coordinator
-from quorate.core.members import signed_by_joiner
-from quorate.doors.auth import Authority, MemberKey, Role
-from quorate.wire.pb import coordinator_pb2, coordinator_pb2_grpc
+from quoracy.coordinator import Coordinator
+from quoracy.core.members import signed_by_joiner
+from quoracy.doors.auth import Authority, MemberKey, Role
+from quoracy.wire.pb import coordinator_pb2, coordinator_pb2_grpc
 
 RUN = "fed"
 PATIENCE_S = 30.0
@@ -38,7 +38,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Any, Any]]:
     """Code that protoc alone makes, under names of its own."""
     folder = tmp_path_factory.mktemp("made")
     command = [
-        sys.executable, "-m", "grpc_tools.protoc", f"-I{ROOT / 'proto' / 'quorate' / 'v1'}",
+        sys.executable, "-m", "grpc_tools.protoc", f"-I{ROOT / 'proto' / 'quoracy' / 'v1'}",
         f"-I{resources.files('grpc_tools') / '_proto'}", f"--python_out={folder}", f"--grpc_python_out={folder}",
         "federated.proto",
     ]  # fmt: skip
@@ -138,7 +138,7 @@ class Stranger:
 
 def code(error: Any) -> str:
     trailing = dict(error.trailing_metadata())
-    return coordinator_pb2.ErrorDetail.FromString(trailing["quorate-error-bin"]).code
+    return coordinator_pb2.ErrorDetail.FromString(trailing["quoracy-error-bin"]).code
 
 
 def place(coordinator: Coordinator) -> str:

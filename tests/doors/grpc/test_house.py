@@ -22,12 +22,12 @@ from tests.doors.grpc.conftest import opened
 from tests.doors.grpc.talk import PATIENCE_S, RUN, Talk, door, place
 from tests.e2e.command import until
 
-from quorate.bench import crowd, grpc_door
-from quorate.bench.grpc_door import BODY, Link
-from quorate.config import Grpc
-from quorate.coordinator import Coordinator
-from quorate.core.errors import ConfigError
-from quorate.wire.pb import coordinator_pb2 as pb
+from quoracy.bench import crowd, grpc_door
+from quoracy.bench.grpc_door import BODY, Link
+from quoracy.config import Grpc
+from quoracy.coordinator import Coordinator
+from quoracy.core.errors import ConfigError
+from quoracy.wire.pb import coordinator_pb2 as pb
 
 ROOT = Path(__file__).parents[3]
 SERVING = health_pb2.HealthCheckResponse.SERVING
@@ -55,21 +55,21 @@ def example() -> Any:
 def test_any_method_can_be_called_by_what_the_server_itself_tells(talk: Talk) -> None:
     called = example()
     assert set(called.services(talk.channel)) == {
-        "quorate.v1.Coordinator", "quorate.v1.Federated", "quorate.v1.Witnessed", "grpc.health.v1.Health",
+        "quoracy.v1.Coordinator", "quoracy.v1.Federated", "quoracy.v1.Witnessed", "grpc.health.v1.Health",
         "grpc.reflection.v1alpha.ServerReflection",
     }  # fmt: skip
-    method = "quorate.v1.Coordinator/CreateRun"
+    method = "quoracy.v1.Coordinator/CreateRun"
     shown = called.call(talk.channel, method, '{"run": "other", "config": {"barrier_min": 3}}')
     assert shown["run"]["kind"] == "cluster"
-    assert called.call(talk.channel, "quorate.v1.Coordinator/GetStatus")["runs"] == "2"
+    assert called.call(talk.channel, "quoracy.v1.Coordinator/GetStatus")["runs"] == "2"
     assert called.call(talk.channel, "grpc.health.v1.Health/Check") == {"status": "SERVING"}
 
 
 def test_the_example_is_a_command(coordinator: Coordinator, capsys: pytest.CaptureFixture[str]) -> None:
     called = example()
     called.main([place(coordinator)])
-    assert "quorate.v1.Coordinator\n" in capsys.readouterr().out
-    called.main([place(coordinator), "quorate.v1.Coordinator/GetStatus"])
+    assert "quoracy.v1.Coordinator\n" in capsys.readouterr().out
+    called.main([place(coordinator), "quoracy.v1.Coordinator/GetStatus"])
     assert '"serving": true' in capsys.readouterr().out
 
 
@@ -77,7 +77,7 @@ def test_every_method_of_the_file_is_there(talk: Talk) -> None:
     for method in pb.DESCRIPTOR.services_by_name["Coordinator"].methods:
         if method.name == "Session":
             continue
-        path = f"/quorate.v1.Coordinator/{method.name}"
+        path = f"/quoracy.v1.Coordinator/{method.name}"
         called = talk.channel.unary_unary(path, None, None).future(b"", timeout=PATIENCE_S)
         assert called.code() not in (grpc.StatusCode.UNIMPLEMENTED, grpc.StatusCode.INTERNAL), method.name
 
@@ -89,8 +89,8 @@ def test_health_tells_serving_from_following(tmp_path: Path) -> None:
     with contextlib.ExitStack() as stack:
         with opened(tmp_path) as first, Talk(place(first)) as here:
             there = stack.enter_context(Talk(place(stack.enter_context(opened(tmp_path)))))
-            assert (health(here), health(here, "quorate.v1.Coordinator")) == (SERVING, SERVING)
-            assert (health(there), health(there, "quorate.v1.Coordinator")) == (NOT_SERVING, NOT_SERVING)
+            assert (health(here), health(here, "quoracy.v1.Coordinator")) == (SERVING, SERVING)
+            assert (health(there), health(there, "quoracy.v1.Coordinator")) == (NOT_SERVING, NOT_SERVING)
             with pytest.raises(grpc.RpcError):
                 health(here, "nobody")
         until(lambda: health(there) == SERVING, "the second takes over")

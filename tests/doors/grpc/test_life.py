@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from tests.doors.grpc.strangers import RUN, Stranger, free_port, generated, serve
-from tests.e2e.command import quorate, seen, until
+from tests.e2e.command import quoracy, seen, until
 
 STEPS = 12
 
@@ -18,7 +18,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def create(url: str, **config: object) -> None:
     options = [part for name, value in config.items() for part in ("--set", f"{name}={value}")]
-    created = quorate("run", "create", RUN, url, *options)
+    created = quoracy("run", "create", RUN, url, *options)
     assert created.returncode == 0, created.stderr
 
 
@@ -30,7 +30,7 @@ def test_two_strangers_meet_at_every_barrier_and_leave(tmp_path: Path, made: Pat
         with Stranger(made, ways[0], port, "w1", STEPS) as one, Stranger(made, ways[1], port, "w2", STEPS) as two:
             assert (one.ended(), two.ended()) == (0, 0), one.errors + two.errors
             assert one.passed == two.passed == [(step + 1, step) for step in range(STEPS)]
-        assert "no worker is here" in quorate("explain", RUN, server.url).stdout
+        assert "no worker is here" in quoracy("explain", RUN, server.url).stdout
 
 
 @pytest.mark.parametrize("ways", [("unary", "unary"), ("stream", "stream")], ids="-".join)
@@ -56,7 +56,7 @@ def test_the_newest_process_of_an_id_goes_on_and_the_older_one_ends(tmp_path: Pa
         create(server.url, barrier_min=2, heartbeat_interval_s=0.1)
         with Stranger(made, "stream", port, "w1", 1) as old:
             until(lambda: seen(server.url, "show", RUN).get("workers"), "the first life")
-            assert "w1" in quorate("run", "show", RUN, server.url).stdout
+            assert "w1" in quoracy("run", "show", RUN, server.url).stdout
             with Stranger(made, "stream", port, "w1", 1) as new:
                 assert old.ended() == 1
                 assert "superseded" in old.errors

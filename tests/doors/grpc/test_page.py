@@ -11,7 +11,7 @@ from pathlib import Path
 from tests.doors.grpc.conftest import opened
 from tests.doors.grpc.talk import place
 
-from quorate.config import ConnectionLimits, Grpc, Http
+from quoracy.config import ConnectionLimits, Grpc, Http
 
 ROOT = Path(__file__).parents[3]
 PAGE = (ROOT / "docs/doors/grpc.md").read_text(encoding="utf-8")
@@ -37,7 +37,7 @@ def test_every_command_runs(tmp_path: Path) -> None:
     assert len(COMMANDS) >= 3
     with opened(tmp_path) as running:
         said = [shell(command, place(running)) for command in COMMANDS]
-    assert "quorate.v1.Coordinator\n" in said[0]
+    assert "quoracy.v1.Coordinator\n" in said[0]
     assert '"run": "demo"' in said[1]
     assert '"run": "demo"' in said[2]
 

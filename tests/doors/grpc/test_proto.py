@@ -10,16 +10,16 @@ from typing import Any, get_args
 import pytest
 from google.protobuf import descriptor_pb2
 
-from quorate.core import messages
-from quorate.core.cluster import events, state, views
-from quorate.core.errors import CATALOG, Refusal
-from quorate.core.federated import events as rounds
-from quorate.doors.federated import Assignment
-from quorate.doors.grpc import translate
-from quorate.wire import pb
-from quorate.wire.generate import FEDERATED, PROTO, WITNESSED, describe, generate, main
-from quorate.wire.pb import coordinator_pb2 as pb2
-from quorate.wire.pb import federated_pb2 as rounds_pb2
+from quoracy.core import messages
+from quoracy.core.cluster import events, state, views
+from quoracy.core.errors import CATALOG, Refusal
+from quoracy.core.federated import events as rounds
+from quoracy.doors.federated import Assignment
+from quoracy.doors.grpc import translate
+from quoracy.wire import pb
+from quoracy.wire.generate import FEDERATED, PROTO, WITNESSED, describe, generate, main
+from quoracy.wire.pb import coordinator_pb2 as pb2
+from quoracy.wire.pb import federated_pb2 as rounds_pb2
 
 ROOT = Path(__file__).parents[3]
 TEXT = (ROOT / "proto" / PROTO).read_text(encoding="utf-8")
@@ -33,7 +33,7 @@ def test_the_generated_code_is_what_the_file_gives(which: str, tmp_path: Path) -
     assert names == [f"{name}_pb2.py", f"{name}_pb2.pyi", f"{name}_pb2_grpc.py"]
     kept = Path(str(pb.__file__)).parent
     stale = [name for name in names if (tmp_path / name).read_bytes() != (kept / name).read_bytes()]
-    assert stale == [], "run: python -m quorate.wire.generate"
+    assert stale == [], "run: python -m quoracy.wire.generate"
 
 
 def test_a_file_that_is_no_proto_is_refused_by_name(tmp_path: Path) -> None:
@@ -104,7 +104,7 @@ def test_every_code_that_the_file_explains_is_in_the_catalog() -> None:
 
 def test_every_enum_begins_with_unspecified_and_names_itself() -> None:
     files = descriptor_pb2.FileDescriptorSet.FromString(describe(ROOT / "proto")).file
-    enums = [enum for file in files if file.package == "quorate.v1" for enum in file.enum_type]
+    enums = [enum for file in files if file.package == "quoracy.v1" for enum in file.enum_type]
     assert enums
     for enum in enums:
         prefix = re.sub(r"(?<=[a-z])(?=[A-Z])", "_", enum.name).upper()

@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
-from quorate.core.errors import CATALOG
-from quorate.core.witnessed import events, views
-from quorate.core.witnessed.state import MemberState, Phase
-from quorate.doors.grpc import witnesses
-from quorate.wire.generate import ROOT, WITNESSED
-from quorate.wire.pb import witnessed_pb2 as pb
+from quoracy.core.errors import CATALOG
+from quoracy.core.witnessed import events, views
+from quoracy.core.witnessed.state import MemberState, Phase
+from quoracy.doors.grpc import witnesses
+from quoracy.wire.generate import ROOT, WITNESSED
+from quoracy.wire.pb import witnessed_pb2 as pb
 
 TEXT = (ROOT / "proto" / WITNESSED).read_text(encoding="utf-8")
 CALLS = re.findall(r"(.*)\n  rpc (\w+)\((\w+)\) returns \((\w+)\);", TEXT)

@@ -14,11 +14,11 @@ from tests.doors.grpc.conftest import opened
 from tests.doors.grpc.talk import RUN, Chat, Talk, door, fresh, place
 from tests.e2e.command import until
 
-from quorate.coordinator import Coordinator
-from quorate.core.errors import Refusal
-from quorate.doors.grpc import session
-from quorate.wire.messages import Goodbye
-from quorate.wire.pb import coordinator_pb2 as pb
+from quoracy.coordinator import Coordinator
+from quoracy.core.errors import Refusal
+from quoracy.doors.grpc import session
+from quoracy.wire.messages import Goodbye
+from quoracy.wire.pb import coordinator_pb2 as pb
 
 S = grpc.StatusCode
 

@@ -12,12 +12,12 @@ from tests.doors.grpc.conftest import opened
 from tests.doors.grpc.strangers import Stranger, free_port, generated
 from tests.doors.grpc.talk import RUN, Talk, fresh, place
 
-from quorate.coordinator import Coordinator
-from quorate.core.errors import ConfigError
-from quorate.core.members import signed_by_joiner
-from quorate.doors.auth import MemberKey, Role
-from quorate.trust.ca import create_authority
-from quorate.wire.pb import coordinator_pb2 as pb
+from quoracy.coordinator import Coordinator
+from quoracy.core.errors import ConfigError
+from quoracy.core.members import signed_by_joiner
+from quoracy.doors.auth import MemberKey, Role
+from quoracy.trust.ca import create_authority
+from quoracy.wire.pb import coordinator_pb2 as pb
 
 S = grpc.StatusCode
 
@@ -134,7 +134,7 @@ def test_strangers_come_in_with_tls_token_and_key(tmp_path: Path, way: str) -> N
     port = free_port()
     with opened(tmp_path / "journals", {"port": port}, tls=tls, access={"tokens": "required"}) as running:
         running.create(RUN)
-        environment = {"QUORATE_TOKEN": token(running, Role.MEMBER), "GRPC_CA": str(made.authority.cert)}
+        environment = {"QUORACY_TOKEN": token(running, Role.MEMBER), "GRPC_CA": str(made.authority.cert)}
         with Stranger(generated(tmp_path / "made"), way, port, "w1", 3, HOST="localhost", **environment) as one:
             assert one.ended() == 0, one.errors
             assert one.passed == [(1, 0), (2, 1), (3, 2)]

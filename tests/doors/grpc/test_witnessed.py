@@ -16,10 +16,10 @@ from tests.doors.grpc.fellows import MODEL, RUN, Fellow, trains
 from tests.doors.grpc.talk import PATIENCE_S, refusal
 from tests.e2e.command import until
 
-from quorate.coordinator import Coordinator
-from quorate.doors.auth import Authority, MemberKey, Role
-from quorate.wire.pb import coordinator_pb2, coordinator_pb2_grpc
-from quorate.wire.pb import witnessed_pb2 as pb
+from quoracy.coordinator import Coordinator
+from quoracy.doors.auth import Authority, MemberKey, Role
+from quoracy.wire.pb import coordinator_pb2, coordinator_pb2_grpc
+from quoracy.wire.pb import witnessed_pb2 as pb
 
 ALONE = {"waiting_extra_s": 0, "checkpoint": "none", "total_steps": 5}
 DIGEST = blake3(b"a result").digest()

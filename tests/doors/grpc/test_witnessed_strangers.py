@@ -1,4 +1,4 @@
-"""Members that know nothing of Quorate but witnessed.proto: whole runs in processes of their own, as the page shows."""
+"""Members that know nothing of Quoracy but witnessed.proto: whole runs in processes of their own, as the page shows."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 from tests.doors.grpc.strangers import ROOT, free_port, generated
-from tests.e2e.command import PATIENCE_S, Serving, quorate, told, until
+from tests.e2e.command import PATIENCE_S, Serving, quoracy, told, until
 
 RUN = "sums"
 STEPS = 12
@@ -64,20 +64,20 @@ def strangers(made: Path, port: int) -> Iterator[list[Stranger]]:
 
 
 def serve(folder: Path, grpc: int, http: int) -> Serving:
-    config = folder.parent / "quorate.toml"
+    config = folder.parent / "quoracy.toml"
     config.write_text(f"[grpc]\nport = {grpc}\n[http]\nport = {http}\n")
     return Serving(folder, "--config", config)
 
 
 def create(url: str) -> None:
     options = [part for name, value in SETTINGS.items() for part in ("--set", f"{name}={value}")]
-    created = quorate("run", "create", RUN, url, "--kind", "witnessed", *options)
+    created = quoracy("run", "create", RUN, url, "--kind", "witnessed", *options)
     assert created.returncode == 0, created.stderr
 
 
 def check(url: str, members: list[Stranger]) -> None:
     """Each applied every batch of every round, once and in step with the others."""
-    shown = told(quorate("run", "show", RUN, url, "--json"))["value"]
+    shown = told(quoracy("run", "show", RUN, url, "--json"))["value"]
     assert (shown["phase"], shown["step"]) == ("Finished", STEPS)
     account = shown["account"]
     assert (account["applied"], account["skipped"], account["waiting"]) == (shown["next_batch"], 0, 0)

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 from tests.doors.http.live import Live, live
 
-from quorate.doors.http import streams
+from quoracy.doors.http import streams
 
 
 @pytest.fixture(scope="module")

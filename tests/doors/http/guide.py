@@ -18,11 +18,11 @@ from urllib.error import HTTPError
 import schemathesis
 from blake3 import blake3
 
-from quorate.core.members import signed_by_joiner
-from quorate.doors.auth import MemberKey
+from quoracy.core.members import signed_by_joiner
+from quoracy.doors.auth import MemberKey
 
-URL, TOKEN, NOTES = (os.environ[f"QUORATE_{name}"] for name in ("URL", "TOKEN", "NOTES"))
-MEMBER: dict[str, Any] = json.loads(os.environ["QUORATE_MEMBER"])
+URL, TOKEN, NOTES = (os.environ[f"QUORACY_{name}"] for name in ("URL", "TOKEN", "NOTES"))
+MEMBER: dict[str, Any] = json.loads(os.environ["QUORACY_MEMBER"])
 """Of the witnessed run: who it is, its token, and the batches that it has."""
 turns, names, numbers = count(), count(), count(1)
 ranges = cycle(("", "bytes=0-0", "bytes=1-", "", "bytes=-1", "bytes=999999-"))

@@ -15,14 +15,14 @@ from typing import Any, NamedTuple
 import httpx
 from tests.e2e.command import until
 
-from quorate.config import ConnectionLimits, Http
-from quorate.coordinator import Coordinator
-from quorate.core.errors import Refusal
-from quorate.doors.auth import Meter
-from quorate.doors.calls import Calls
-from quorate.doors.http import HttpDoor
-from quorate.hosts.metrics import Metrics
-from quorate.ports.series import Series
+from quoracy.config import ConnectionLimits, Http
+from quoracy.coordinator import Coordinator
+from quoracy.core.errors import Refusal
+from quoracy.doors.auth import Meter
+from quoracy.doors.calls import Calls
+from quoracy.doors.http import HttpDoor
+from quoracy.hosts.metrics import Metrics
+from quoracy.ports.series import Series
 
 PATIENCE_S = 30.0
 

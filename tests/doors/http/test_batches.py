@@ -14,9 +14,9 @@ from safetensors.numpy import load, save
 from tests.doors.http.live import Live, live, problem
 from tests.doors.witnesses import RUN, Witness
 
-from quorate.core.errors import Refused
-from quorate.doors.auth import Authority, MemberKey, Role
-from quorate.learn.witnessed.source import open_source
+from quoracy.core.errors import Refused
+from quoracy.doors.auth import Authority, MemberKey, Role
+from quoracy.learn.witnessed.source import open_source
 
 ROOT = Path(__file__).parents[3]
 SIZE = 40

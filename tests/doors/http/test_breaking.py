@@ -12,10 +12,10 @@ import msgspec
 import pytest
 from tests.doors.http.breaking import breaks
 
-from quorate.core.errors import CATALOG
-from quorate.docs.release import DOCUMENT, releases
-from quorate.doors.http.openapi import document
-from quorate.doors.http.problems import MEDIA, OWN
+from quoracy.core.errors import CATALOG
+from quoracy.docs.release import DOCUMENT, releases
+from quoracy.doors.http.openapi import document
+from quoracy.doors.http.problems import MEDIA, OWN
 
 ROOT = Path(__file__).parents[3]
 RELEASES = releases(ROOT)

@@ -12,7 +12,7 @@ from playwright.sync_api import Page, sync_playwright
 from tests.doors.http.live import Live, live
 from tests.sdk.live import wait_for
 
-from quorate.doors.auth import Authority, Role
+from quoracy.doors.auth import Authority, Role
 
 FLAGS = (
     "--headless", "--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-component-update",

@@ -10,9 +10,9 @@ import httpx
 import pytest
 from tests.doors.http.live import Live, door, problem
 
-from quorate.hosts.metrics import Metrics
-from quorate.ports.series import Point, Series
-from quorate.stores.memory_series import MemorySeries
+from quoracy.hosts.metrics import Metrics
+from quoracy.ports.series import Point, Series
+from quoracy.stores.memory_series import MemorySeries
 
 Params = dict[str, str | float]
 
@@ -57,7 +57,7 @@ def test_metrics_are_rendered_as_prometheus_wants_them(figures: tuple[httpx.Clie
     plain = http.get("/metrics")
     assert plain.status_code == 200
     assert plain.headers["content-type"].startswith("text/plain")
-    assert "# TYPE quorate" in plain.text
+    assert "# TYPE quoracy" in plain.text
     assert plain.headers["cache-control"] == "no-store"
     modern = http.get("/metrics", headers={"accept": "application/openmetrics-text;version=1.0.0"})
     assert modern.headers["content-type"].startswith("application/openmetrics-text")
@@ -70,5 +70,5 @@ def test_a_server_that_counts_nothing_says_so(tmp_path: Path) -> None:
 
 
 def test_a_coordinator_has_both(home: Live) -> None:
-    assert 'quorate_connections{door="http"} 1.0' in home.http.get("/metrics").text
+    assert 'quoracy_connections{door="http"} 1.0' in home.http.get("/metrics").text
     assert home.http.get("/api/runs/demo/series").status_code == 200

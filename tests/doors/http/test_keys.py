@@ -8,8 +8,8 @@ import httpx
 import pytest
 from tests.doors.http.live import Live, problem
 
-from quorate.doors.http.openapi import document
-from quorate.doors.http.routes import ROUTES
+from quoracy.doors.http.openapi import document
+from quoracy.doors.http.routes import ROUTES
 
 POSTS = [route for route in ROUTES if route.method == "POST"]
 

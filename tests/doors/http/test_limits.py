@@ -14,10 +14,10 @@ import pytest
 from tests.doors.crowds import Readers
 from tests.doors.http.live import Live, live, problem, raw, until
 
-from quorate.coordinator import Coordinator
-from quorate.core.errors import ConfigError
-from quorate.doors.auth import Authority, Role
-from quorate.doors.http.line import SPARE
+from quoracy.coordinator import Coordinator
+from quoracy.core.errors import ConfigError
+from quoracy.doors.auth import Authority, Role
+from quoracy.doors.http.line import SPARE
 
 
 @pytest.mark.parametrize(

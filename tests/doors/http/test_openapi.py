@@ -8,12 +8,12 @@ import jsonschema_rs
 import msgspec
 from tests.doors.http.live import Live
 
-from quorate.core.errors import CATALOG
-from quorate.doors.http.openapi import document
-from quorate.doors.http.pages import FOLDER
-from quorate.doors.http.problems import OWN
-from quorate.doors.http.routes import PAGES, ROUTES
-from quorate.doors.http.shapes_events import EVENTS
+from quoracy.core.errors import CATALOG
+from quoracy.doors.http.openapi import document
+from quoracy.doors.http.pages import FOLDER
+from quoracy.doors.http.problems import OWN
+from quoracy.doors.http.routes import PAGES, ROUTES
+from quoracy.doors.http.shapes_events import EVENTS
 
 
 def test_the_document_is_served_and_names_every_route(home: Live) -> None:

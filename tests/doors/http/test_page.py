@@ -15,8 +15,8 @@ import pytest
 from tests.doors.http.live import Live, live, until
 from tests.e2e.test_pages import example
 
-from quorate.doors.http.problems import OWN
-from quorate.doors.http.routes import ROUTES
+from quoracy.doors.http.problems import OWN
+from quoracy.doors.http.routes import ROUTES
 
 ROOT = Path(__file__).parents[3]
 PAGE = (ROOT / "docs/doors/http.md").read_text(encoding="utf-8")

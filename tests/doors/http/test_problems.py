@@ -9,8 +9,8 @@ import httpx
 import pytest
 from tests.doors.http.live import Live, live, problem, raw
 
-from quorate.doors.http import cursors
-from quorate.doors.questions import QUESTIONS
+from quoracy.doors.http import cursors
+from quoracy.doors.questions import QUESTIONS
 
 
 def test_several_wrong_fields_are_all_named(home: Live) -> None:

@@ -12,13 +12,13 @@ import pytest
 from blake3 import blake3
 from tests.doors.http.live import Live, live, problem, raw
 
-from quorate.core.members import signed_by_joiner
-from quorate.core.witnessed.events import MemberJoined
-from quorate.doors.auth import Authority, MemberKey, Role
-from quorate.doors.questions_witnessed import course_of
-from quorate.doors.tokens import Identity
-from quorate.doors.witnessed import Entered, WitnessedCalls
-from quorate.hosts.relayed import ROUNDS, Blob, Relayed
+from quoracy.core.members import signed_by_joiner
+from quoracy.core.witnessed.events import MemberJoined
+from quoracy.doors.auth import Authority, MemberKey, Role
+from quoracy.doors.questions_witnessed import course_of
+from quoracy.doors.tokens import Identity
+from quoracy.doors.witnessed import Entered, WitnessedCalls
+from quoracy.hosts.relayed import ROUNDS, Blob, Relayed
 
 BYTES = random.Random(11).randbytes(3 * 1024 * 1024 + 5)
 DIGEST = blake3(BYTES).hexdigest()
@@ -51,7 +51,7 @@ def put(home: Live, content: bytes) -> str:
 
 
 def counted(home: Live, direction: str) -> float:
-    line = f'quorate_relayed_bytes_total{{direction="{direction}",run="wit"}} '
+    line = f'quoracy_relayed_bytes_total{{direction="{direction}",run="wit"}} '
     return sum(float(said.removeprefix(line)) for said in home.http.get("/metrics").text.splitlines() if line in said)
 
 

@@ -12,10 +12,10 @@ import msgspec
 import pytest
 from tests.doors.http.live import Live, live, problem
 
-from quorate.core.members import signed_by_joiner
-from quorate.doors.auth import Authority, MemberKey, Role
-from quorate.doors.http import shapes
-from quorate.version import __version__
+from quoracy.core.members import signed_by_joiner
+from quoracy.doors.auth import Authority, MemberKey, Role
+from quoracy.doors.http import shapes
+from quoracy.version import __version__
 
 
 def body(response: httpx.Response, status: int = 200) -> Any:

@@ -1,6 +1,6 @@
 """The document is true: schemathesis tries every route of it, with a token and with everything it can think of.
 
-``QUORATE_EXAMPLES=200 pytest tests/doors/http/test_schemathesis.py`` tries more; ``QUORATE_SEED`` others.
+``QUORACY_EXAMPLES=200 pytest tests/doors/http/test_schemathesis.py`` tries more; ``QUORACY_SEED`` others.
 """
 
 from __future__ import annotations
@@ -22,23 +22,23 @@ from safetensors.numpy import save
 from tests.doors.http.live import Live, door
 from tests.doors.witnesses import Witness
 
-from quorate.core.errors import Refused
-from quorate.core.federated.events import ParticipantJoined, UpdateOffered
-from quorate.core.members import signed_by_joiner
-from quorate.doors.auth import Authority, MemberKey, Role
-from quorate.doors.federated import Entered, FederatedCalls
-from quorate.doors.http.openapi import OPENAPI
-from quorate.doors.http.routes import ROUTES
-from quorate.doors.tokens import Identity
-from quorate.hosts.keys import Keys
-from quorate.hosts.metrics import Metrics
-from quorate.objects import LocalObjects
-from quorate.stores.memory_series import MemorySeries
+from quoracy.core.errors import Refused
+from quoracy.core.federated.events import ParticipantJoined, UpdateOffered
+from quoracy.core.members import signed_by_joiner
+from quoracy.doors.auth import Authority, MemberKey, Role
+from quoracy.doors.federated import Entered, FederatedCalls
+from quoracy.doors.http.openapi import OPENAPI
+from quoracy.doors.http.routes import ROUTES
+from quoracy.doors.tokens import Identity
+from quoracy.hosts.keys import Keys
+from quoracy.hosts.metrics import Metrics
+from quoracy.objects import LocalObjects
+from quoracy.stores.memory_series import MemorySeries
 
 SCHEMATHESIS: Final = Path(sys.executable).parent / "schemathesis"
 GUIDE: Final = Path(__file__).with_name("guide.py")
-EXAMPLES: Final = int(os.environ.get("QUORATE_EXAMPLES", "20"))
-SEED: Final = os.environ.get("QUORATE_SEED", "1")
+EXAMPLES: Final = int(os.environ.get("QUORACY_EXAMPLES", "20"))
+SEED: Final = os.environ.get("QUORACY_SEED", "1")
 TIMEOUT_S: Final = 100 + 10 * EXAMPLES
 
 FINE: Final = ["2xx", "304", "401", "403", "404", "409", "422", "429"]
@@ -139,8 +139,8 @@ def test_schemathesis_finds_nothing(tmp_path: Path) -> None:
             running.coordinator.ask("order", "demo", command="pause")
         token = Authority.open(folder).new_token(Role.ADMIN)
         with member(running, folder, "wit") as told:
-            known = {"QUORATE_URL": running.url, "QUORATE_TOKEN": token, "QUORATE_NOTES": str(notes)}
-            done = schemathesis(running, tmp_path, {**known, "QUORATE_MEMBER": json.dumps(told)})
+            known = {"QUORACY_URL": running.url, "QUORACY_TOKEN": token, "QUORACY_NOTES": str(notes)}
+            done = schemathesis(running, tmp_path, {**known, "QUORACY_MEMBER": json.dumps(told)})
         assert done.returncode == 0, done.stdout[-20000:] + done.stderr[-2000:]
         assert running.http.get("/livez").status_code == 200
         assert json.loads(running.http.get("/readyz").text)["ready"] is True

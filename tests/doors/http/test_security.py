@@ -9,9 +9,9 @@ import httpx
 import pytest
 from tests.doors.http.live import Live, live, problem, raw
 
-from quorate.doors.auth import Authority, Role
-from quorate.trust import client_context
-from quorate.trust.ca import create_authority
+from quoracy.doors.auth import Authority, Role
+from quoracy.trust import client_context
+from quoracy.trust.ca import create_authority
 
 ORDER = {"command": "pause"}
 
@@ -24,7 +24,7 @@ def host(running: Live, name: str) -> httpx.Response:
 
 
 @pytest.mark.parametrize(
-    "name", ["evil.example", "localhost.evil.example", "127.0.0.1.nip.io", "quorate.example.", "x:80"]
+    "name", ["evil.example", "localhost.evil.example", "127.0.0.1.nip.io", "quoracy.example.", "x:80"]
 )
 def test_a_name_that_was_made_to_point_here_is_refused(home: Live, name: str) -> None:
     told = problem(host(home, name), 421, "wrong_host")
@@ -55,9 +55,9 @@ def test_a_host_must_come_and_come_once(home: Live) -> None:
 
 
 def test_names_that_the_settings_or_the_address_give_are_let_in(tmp_path: Path) -> None:
-    listen, http = {"advertise": "tcp://node7.example:7700"}, {"allowed_hosts": ["Quorate.Example"]}
+    listen, http = {"advertise": "tcp://node7.example:7700"}, {"allowed_hosts": ["Quoracy.Example"]}
     with live(tmp_path, listen={"port": 0, **listen}, http=http) as running:
-        for name in ("node7.example", "quorate.example:3000", "localhost"):
+        for name in ("node7.example", "quoracy.example:3000", "localhost"):
             assert host(running, name).status_code == 200
         problem(host(running, "node8.example"), 421, "wrong_host")
 
@@ -146,7 +146,7 @@ def test_with_tls_browsers_stay_with_it_and_so_does_the_cookie(tmp_path: Path) -
             answer = browser.post("/api/login", json={"token": token}, headers={"origin": url})
             assert answer.headers["strict-transport-security"].startswith("max-age=")
             cookie = answer.headers["set-cookie"]
-            assert cookie.startswith(f"__Host-quorate-{running.port}=")
+            assert cookie.startswith(f"__Host-quoracy-{running.port}=")
             assert "; Secure" in cookie
             assert browser.get("/api/status").status_code == 200
 
@@ -184,7 +184,7 @@ def test_a_cookie_alone_changes_nothing(guarded: tuple[Live, Authority]) -> None
     """A form of a foreign page brings the cookie along, and in old browsers no origin."""
     running, authority = guarded
     token = authority.new_token(Role.OPERATOR)
-    cookie = {"cookie": f"other=1; quorate-{running.port}={token}"}
+    cookie = {"cookie": f"other=1; quoracy-{running.port}={token}"}
     http = running.http
     assert http.get("/api/status", headers=cookie).status_code == 200
     problem(http.post("/api/runs/demo/orders", json=ORDER, headers=cookie), 403, "foreign_origin")

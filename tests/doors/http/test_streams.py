@@ -12,10 +12,10 @@ import pytest
 from tests.doors.http.live import Event, Live, Stream, free_port, live, problem, until
 from tests.e2e.command import Serving
 
-from quorate.doors.auth import Authority, Role
-from quorate.doors.http import streams
-from quorate.ports import Saved
-from quorate.stores import SqliteJournal
+from quoracy.doors.auth import Authority, Role
+from quoracy.doors.http import streams
+from quoracy.ports import Saved
+from quoracy.stores import SqliteJournal
 
 
 def order(running: Live, run: str, times: int = 1) -> None:
@@ -302,9 +302,9 @@ class Writer(threading.Thread):
 
 @pytest.mark.timeout(180)
 def test_across_kills_every_entry_is_seen_exactly_once(tmp_path: Path) -> None:
-    """`quorate serve` is killed with -9, three times, while entries are written and read."""
+    """`quoracy serve` is killed with -9, three times, while entries are written and read."""
     port = free_port()
-    config = tmp_path / "quorate.toml"
+    config = tmp_path / "quoracy.toml"
     config.write_text(f"[http]\nport = {port}\n[grpc]\nenabled = false\n")
     folder, url = tmp_path / "data", f"http://127.0.0.1:{port}"
     one, every = Follower(url, "/api/runs/demo/events", "0"), Follower(url, "/api/events", "-")

@@ -13,10 +13,10 @@ from blake3 import blake3
 from tests.doors.http.live import Live, live, problem, raw
 from tests.e2e.command import until
 
-from quorate.doors.auth import Authority, Role
-from quorate.doors.http import weights
-from quorate.hosts.keys import Keys
-from quorate.objects import LocalObjects
+from quoracy.doors.auth import Authority, Role
+from quoracy.doors.http import weights
+from quoracy.hosts.keys import Keys
+from quoracy.objects import LocalObjects
 
 BYTES = random.Random(7).randbytes(3 * 1024 * 1024 + 17)
 DIGEST = blake3(BYTES).hexdigest()

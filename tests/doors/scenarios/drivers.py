@@ -16,8 +16,8 @@ import msgspec
 from google.protobuf import struct_pb2
 from tests.doors.talk import RUN, Talk
 
-from quorate.coordinator import Coordinator
-from quorate.core.cluster.events import (
+from quoracy.coordinator import Coordinator
+from quoracy.core.cluster.events import (
     Arrive,
     Heartbeat,
     HeartbeatSeen,
@@ -29,12 +29,12 @@ from quorate.core.cluster.events import (
     WorkerRegistered,
     WorkerTraining,
 )
-from quorate.core.cluster.views import Passage
-from quorate.core.errors import Refusal
-from quorate.core.members import Cause
-from quorate.core.messages import Declined, Told
-from quorate.wire.pb import coordinator_pb2 as pb
-from quorate.wire.pb.coordinator_pb2_grpc import CoordinatorStub
+from quoracy.core.cluster.views import Passage
+from quoracy.core.errors import Refusal
+from quoracy.core.members import Cause
+from quoracy.core.messages import Declined, Told
+from quoracy.wire.pb import coordinator_pb2 as pb
+from quoracy.wire.pb.coordinator_pb2_grpc import CoordinatorStub
 
 PATIENCE_S = 20.0
 MOVES = {
@@ -188,7 +188,7 @@ def _passage(p: Any) -> Outcome:
 
 def _refused(error: grpc.RpcError) -> str:
     trailing = dict(error.trailing_metadata())  # type: ignore[attr-defined]
-    return pb.ErrorDetail.FromString(trailing["quorate-error-bin"]).code
+    return pb.ErrorDetail.FromString(trailing["quoracy-error-bin"]).code
 
 
 class GrpcDriver(_Closing):

@@ -15,14 +15,14 @@ from tests.doors.scenarios.drivers import PATIENCE_S
 from tests.doors.talk import RUN, Talk
 from tests.e2e.command import until
 
-from quorate.coordinator import Coordinator
-from quorate.core.errors import Refusal
-from quorate.core.federated.events import Beat, ParticipantJoined, ParticipantLeft, UpdateOffered
-from quorate.core.members import Cause
-from quorate.core.messages import Declined, Told
-from quorate.wire.pb import coordinator_pb2
-from quorate.wire.pb import federated_pb2 as pb
-from quorate.wire.pb.federated_pb2_grpc import FederatedStub
+from quoracy.coordinator import Coordinator
+from quoracy.core.errors import Refusal
+from quoracy.core.federated.events import Beat, ParticipantJoined, ParticipantLeft, UpdateOffered
+from quoracy.core.members import Cause
+from quoracy.core.messages import Declined, Told
+from quoracy.wire.pb import coordinator_pb2
+from quoracy.wire.pb import federated_pb2 as pb
+from quoracy.wire.pb.federated_pb2_grpc import FederatedStub
 
 Outcome = Any
 """The code of a refusal as text, or what was answered."""
@@ -131,7 +131,7 @@ class GrpcDriver:
             return call(said, timeout=PATIENCE_S)
         except grpc.RpcError as error:
             trailing: Any = dict(error.trailing_metadata())  # type: ignore[attr-defined]
-            return coordinator_pb2.ErrorDetail.FromString(trailing["quorate-error-bin"]).code
+            return coordinator_pb2.ErrorDetail.FromString(trailing["quoracy-error-bin"]).code
 
     def join(self, member: str, nonce: bytes, supersedes: int) -> Outcome:
         said = pb.RendezvousRequest(run=RUN, participant=member, nonce=nonce, supersedes=supersedes, initial=True)

@@ -10,7 +10,7 @@ import pytest
 from tests.doors.scenarios.drivers import DRIVERS, PATIENCE_S, Driver
 from tests.doors.talk import RUN
 
-from quorate.coordinator import Coordinator
+from quoracy.coordinator import Coordinator
 
 Told = list[Any]
 """What the driver was answered, in order."""

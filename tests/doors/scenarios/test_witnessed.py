@@ -14,11 +14,11 @@ from tests.doors.scenarios.test_federated import compared
 from tests.doors.talk import Talk
 from tests.doors.witnesses import RUN, Witness, join_of
 
-from quorate.coordinator import Coordinator
-from quorate.core.errors import Refusal
-from quorate.core.members import Cause
-from quorate.core.witnessed.committee import draw
-from quorate.core.witnessed.events import (
+from quoracy.coordinator import Coordinator
+from quoracy.core.errors import Refusal
+from quoracy.core.members import Cause
+from quoracy.core.witnessed.committee import draw
+from quoracy.core.witnessed.events import (
     Attest,
     CheckpointStored,
     HealthCheck,
@@ -30,9 +30,9 @@ from quorate.core.witnessed.events import (
     TwoFacedShown,
     signed_by_trainer,
 )
-from quorate.doors.auth import MemberKey
-from quorate.doors.grpc.witnesses import PHASES
-from quorate.wire.pb import witnessed_pb2 as pb
+from quoracy.doors.auth import MemberKey
+from quoracy.doors.grpc.witnesses import PHASES
+from quoracy.wire.pb import witnessed_pb2 as pb
 
 Outcome = Any
 """The code of a refusal as text, or what was answered."""

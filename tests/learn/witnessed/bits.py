@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 from tests.learn.witnessed.some import ABOUT, LAYOUT, weights
 
-from quorate.learn.witnessed.apply import Descent
-from quorate.learn.witnessed.encodings import encoding_of
-from quorate.learn.witnessed.manifest import model_hash
-from quorate.learn.witnessed.results import decode, encode
-from quorate.learn.witnessed.trainer import Result, Weights
+from quoracy.learn.witnessed.apply import Descent
+from quoracy.learn.witnessed.encodings import encoding_of
+from quoracy.learn.witnessed.manifest import model_hash
+from quoracy.learn.witnessed.results import decode, encode
+from quoracy.learn.witnessed.trainer import Result, Weights
 
 HYPER: dict[str, dict[str, Any]] = {
     "sgd": {"lr": 0.1, "momentum": 0.9},

@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from quorate.learn.header import Layout
-from quorate.learn.witnessed.results import About
-from quorate.learn.witnessed.trainer import Result, Weights
+from quoracy.learn.header import Layout
+from quoracy.learn.witnessed.results import About
+from quoracy.learn.witnessed.trainer import Result, Weights
 
 BASE = bytes(range(32))
 ABOUT = About("run", 3, 4, 5, 1, "m5", ((10, 12), (20, 21)), BASE, 24)

@@ -11,11 +11,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.learn.witnessed.some import SHAPES, numbers, result, same, turned, weights
 
-from quorate.core.errors import ConfigError, ConfigErrors
-from quorate.learn.header import BadTensors
-from quorate.learn.witnessed.apply import Descent
-from quorate.learn.witnessed.manifest import model_hash
-from quorate.learn.witnessed.trainer import Result, Weights
+from quoracy.core.errors import ConfigError, ConfigErrors
+from quoracy.learn.header import BadTensors
+from quoracy.learn.witnessed.apply import Descent
+from quoracy.learn.witnessed.manifest import model_hash
+from quoracy.learn.witnessed.trainer import Result, Weights
 
 
 def started(hyper: dict[str, Any], model: Weights | None = None) -> Descent:

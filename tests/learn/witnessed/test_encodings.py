@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 from tests.learn.witnessed.some import numbers
 
-from quorate.core.errors import ConfigError
-from quorate.learn.witnessed.encodings import Encoding, Int8, Plain, TopK, encoding_of
-from quorate.learn.witnessed.packing import layout_of_arrays
+from quoracy.core.errors import ConfigError
+from quoracy.learn.witnessed.encodings import Encoding, Int8, Plain, TopK, encoding_of
+from quoracy.learn.witnessed.packing import layout_of_arrays
 
 ALL: list[Encoding] = [Plain(), TopK(0.1), TopK(1.0), Int8(256), Int8(1), Int8(0), Int8(7)]
 finite = st.floats(width=32, allow_nan=False, allow_infinity=False)

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from quorate.learn.mlp import ONE_THREAD
+from quoracy.learn.mlp import ONE_THREAD
 
 EXAMPLES = Path(__file__).parents[3] / "examples"
 
@@ -34,8 +34,8 @@ def test_an_own_model_takes_less_than_sixty_lines() -> None:
 
 
 def test_the_examples_are_trainers_by_name(monkeypatch: pytest.MonkeyPatch) -> None:
-    from quorate.learn.witnessed.opening import open_trainer
-    from quorate.learn.witnessed.trainer import RunTask
+    from quoracy.learn.witnessed.opening import open_trainer
+    from quoracy.learn.witnessed.trainer import RunTask
 
     monkeypatch.chdir(EXAMPLES)
     monkeypatch.setattr(sys, "path", list(sys.path))

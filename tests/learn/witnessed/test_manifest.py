@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 from safetensors.numpy import load_file
 from tests.learn.witnessed.some import same, turned, weights
 
-from quorate.learn.header import BadTensors
-from quorate.learn.tensors import digest_of, save
-from quorate.learn.witnessed.manifest import (
+from quoracy.learn.header import BadTensors
+from quoracy.learn.tensors import digest_of, save
+from quoracy.learn.witnessed.manifest import (
     MAX_MANIFEST_BYTES,
     BadModel,
     Manifest,

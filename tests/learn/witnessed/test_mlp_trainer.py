@@ -7,13 +7,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from quorate.core.errors import ConfigError
-from quorate.learn import mlp
-from quorate.learn.witnessed.mlp_trainer import MlpTrainer, alone, digits, fashion, sizes_of
-from quorate.learn.witnessed.rehearsal import Together, rounds_of
-from quorate.learn.witnessed.results import layout_of
-from quorate.learn.witnessed.source import ArraySource, digits_source
-from quorate.learn.witnessed.trainer import RunTask
+from quoracy.core.errors import ConfigError
+from quoracy.learn import mlp
+from quoracy.learn.witnessed.mlp_trainer import MlpTrainer, alone, digits, fashion, sizes_of
+from quoracy.learn.witnessed.rehearsal import Together, rounds_of
+from quoracy.learn.witnessed.results import layout_of
+from quoracy.learn.witnessed.source import ArraySource, digits_source
+from quoracy.learn.witnessed.trainer import RunTask
 
 MEMBERS = 4
 ROUNDS = rounds_of(0, count=300, size=8)

@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.learn.witnessed.some import half_precision, same, turned, weights
 
-from quorate.learn.header import BadTensors
-from quorate.learn.witnessed.packing import pack, unpack
+from quoracy.learn.header import BadTensors
+from quoracy.learn.witnessed.packing import pack, unpack
 
 SOME: dict[str, Any] = {
     **weights(), "mask": np.array([True, False]), "none": np.zeros((0, 2), np.int16), "one": np.array(7, np.int64),

@@ -14,10 +14,10 @@ from hypothesis import strategies as st
 from safetensors.numpy import load
 from tests.learn.witnessed.some import ABOUT, LAYOUT, result, same, turned, weights
 
-from quorate.learn.witnessed.encodings import Encoding, Int8, Plain, TopK
-from quorate.learn.witnessed.packing import pack, unpack
-from quorate.learn.witnessed.results import About, BadResult, batches_said, decode, encode, layout_of, size_bytes
-from quorate.learn.witnessed.trainer import Result
+from quoracy.learn.witnessed.encodings import Encoding, Int8, Plain, TopK
+from quoracy.learn.witnessed.packing import pack, unpack
+from quoracy.learn.witnessed.results import About, BadResult, batches_said, decode, encode, layout_of, size_bytes
+from quoracy.learn.witnessed.trainer import Result
 
 ALL: list[Encoding] = [Plain(), TopK(0.1), Int8(64)]
 

@@ -15,11 +15,11 @@ import pytest
 import torch
 from tests.learn.witnessed.bits import HYPER, after_rounds, instructions
 
-import quorate.learn.witnessed.apply
-import quorate.learn.witnessed.optimizers
-from quorate.core.errors import ConfigError
-from quorate.learn.witnessed.apply import Descent
-from quorate.learn.witnessed.trainer import Result
+import quoracy.learn.witnessed.apply
+import quoracy.learn.witnessed.optimizers
+from quoracy.core.errors import ConfigError
+from quoracy.learn.witnessed.apply import Descent
+from quoracy.learn.witnessed.trainer import Result
 
 ROOT = Path(__file__).parents[3]
 RECORDED = {
@@ -115,7 +115,7 @@ FORBIDDEN = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("module", [quorate.learn.witnessed.apply, quorate.learn.witnessed.optimizers])
+@pytest.mark.parametrize("module", [quoracy.learn.witnessed.apply, quoracy.learn.witnessed.optimizers])
 def test_nothing_is_used_whose_bits_are_not_fixed(module: Any) -> None:
     tree = ast.parse(Path(module.__file__).read_text())
     used = {node.attr for node in ast.walk(tree) if isinstance(node, ast.Attribute)}

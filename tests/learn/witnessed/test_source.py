@@ -10,13 +10,13 @@ import numpy as np
 import pytest
 from tests.learn.witnessed.some import same
 
-from quorate.core.errors import ConfigError, Refusal, Refused
-from quorate.learn import digits, fashion, save
-from quorate.learn.header import BadTensors
-from quorate.learn.witnessed.batches import rows
-from quorate.learn.witnessed.door import DoorSource
-from quorate.learn.witnessed.packing import pack
-from quorate.learn.witnessed.source import (
+from quoracy.core.errors import ConfigError, Refusal, Refused
+from quoracy.learn import digits, fashion, save
+from quoracy.learn.header import BadTensors
+from quoracy.learn.witnessed.batches import rows
+from quoracy.learn.witnessed.door import DoorSource
+from quoracy.learn.witnessed.packing import pack
+from quoracy.learn.witnessed.source import (
     ArraySource,
     digits_source,
     fashion_source,

@@ -9,13 +9,13 @@ import pytest
 import torch
 from torch.nn.functional import cross_entropy
 
-from quorate.core.errors import ConfigError
-from quorate.learn.witnessed.manifest import model_hash
-from quorate.learn.witnessed.rehearsal import Together, rounds_of
-from quorate.learn.witnessed.results import layout_of
-from quorate.learn.witnessed.source import digits_source
-from quorate.learn.witnessed.torch_trainer import TorchTrainer
-from quorate.learn.witnessed.trainer import RunTask
+from quoracy.core.errors import ConfigError
+from quoracy.learn.witnessed.manifest import model_hash
+from quoracy.learn.witnessed.rehearsal import Together, rounds_of
+from quoracy.learn.witnessed.results import layout_of
+from quoracy.learn.witnessed.source import digits_source
+from quoracy.learn.witnessed.torch_trainer import TorchTrainer
+from quoracy.learn.witnessed.trainer import RunTask
 
 TASK = RunTask(seed=3, batch_size=8, hyper={"lr": 0.1, "momentum": 0.9})
 

@@ -12,14 +12,14 @@ from typing import Any
 import numpy as np
 import pytest
 
-from quorate.core.errors import ConfigError
-from quorate.learn.witnessed.gradient import GradientTrainer
-from quorate.learn.witnessed.manifest import BadModel, model_hash
-from quorate.learn.witnessed.nothing import Nothing
-from quorate.learn.witnessed.opening import SHORT, find_trainer, open_trainer
-from quorate.learn.witnessed.rehearsal import Together, alone, rounds_of, together
-from quorate.learn.witnessed.results import BadResult
-from quorate.learn.witnessed.trainer import Result, RunTask, Weights
+from quoracy.core.errors import ConfigError
+from quoracy.learn.witnessed.gradient import GradientTrainer
+from quoracy.learn.witnessed.manifest import BadModel, model_hash
+from quoracy.learn.witnessed.nothing import Nothing
+from quoracy.learn.witnessed.opening import SHORT, find_trainer, open_trainer
+from quoracy.learn.witnessed.rehearsal import Together, alone, rounds_of, together
+from quoracy.learn.witnessed.results import BadResult
+from quoracy.learn.witnessed.trainer import Result, RunTask, Weights
 
 TARGET = np.array([1, -2, 3], np.float32)
 
@@ -151,7 +151,7 @@ def test_what_comes_along_is_found_by_its_own_name(name: str) -> None:
 
 
 def test_a_trainer_is_found_in_the_current_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / "of_mine.py").write_text("from quorate.learn.witnessed.nothing import Nothing as Trainer\n")
+    (tmp_path / "of_mine.py").write_text("from quoracy.learn.witnessed.nothing import Nothing as Trainer\n")
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "path", list(sys.path))
     assert isinstance(open_trainer("of_mine:Trainer", RunTask()), Nothing)
@@ -164,9 +164,9 @@ def test_a_trainer_is_found_in_the_current_folder(tmp_path: Path, monkeypatch: p
         ("cats", "digits, fashion, nothing"),
         ("mine:", "write MODULE:TRAINER"),
         ("nowhere_at_all:Trainer", "cannot be imported"),
-        ("quorate.learn.witnessed.nothing:Everything", "no class or function 'Everything'"),
-        ("quorate.learn.witnessed.nothing:SIZE", "no class or function 'SIZE'"),
-        ("quorate.learn.witnessed.trainer:Samples", "is a dict without load, train, apply, weights, evaluate"),
+        ("quoracy.learn.witnessed.nothing:Everything", "no class or function 'Everything'"),
+        ("quoracy.learn.witnessed.nothing:SIZE", "no class or function 'SIZE'"),
+        ("quoracy.learn.witnessed.trainer:Samples", "is a dict without load, train, apply, weights, evaluate"),
     ],
 )
 def test_a_trainer_that_is_none_is_named(name: str, said: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -181,7 +181,7 @@ def test_a_trainer_that_needs_torch_names_the_extra(tmp_path: Path, monkeypatch:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "path", [str(tmp_path), *sys.path])
     monkeypatch.setitem(sys.modules, "torch", None)
-    with pytest.raises(ConfigError, match=r"pip install 'quorate\[torch\]'"):
+    with pytest.raises(ConfigError, match=r"pip install 'quoracy\[torch\]'"):
         find_trainer("needs_torch:Trainer")
-    with pytest.raises(ModuleNotFoundError, match=r"pip install 'quorate\[torch\]'"):
+    with pytest.raises(ModuleNotFoundError, match=r"pip install 'quoracy\[torch\]'"):
         runpy.run_path(str(tmp_path / "needs_torch.py"))

@@ -30,13 +30,13 @@ from msgspec import Raw
 from tests.scripts.stage import Stage, settings
 from tests.scripts.world import RUN
 
-from quorate.core.cluster import events as e
-from quorate.core.cluster.events import HeartbeatSeen
-from quorate.core.cluster.state import Fleet, Order
-from quorate.core.cluster.views import Passage, Standing
-from quorate.core.codec import digest, encode
-from quorate.core.members import OPERATOR_MARK, Accepted, Cause
-from quorate.core.messages import Answered, Call, Hello, Sign, ToHost, Told, ToMember, Welcome
+from quoracy.core.cluster import events as e
+from quoracy.core.cluster.events import HeartbeatSeen
+from quoracy.core.cluster.state import Fleet, Order
+from quoracy.core.cluster.views import Passage, Standing
+from quoracy.core.codec import digest, encode
+from quoracy.core.members import OPERATOR_MARK, Accepted, Cause
+from quoracy.core.messages import Answered, Call, Hello, Sign, ToHost, Told, ToMember, Welcome
 
 STEPS = {
     "ready": e.WorkerReady,

@@ -29,16 +29,16 @@ from msgspec import Raw
 from tests.scripts.stage import Stage, settings
 from tests.scripts.world import RUN
 
-from quorate.core.codec import digest, encode
-from quorate.core.federated import events as e
-from quorate.core.federated.state import Task
-from quorate.core.federated.views import Standing
-from quorate.core.journal import RunCreated
-from quorate.core.kinds import KINDS
-from quorate.core.machine import Duty
-from quorate.core.members import OPERATOR_MARK, Accepted, Cause
-from quorate.core.messages import Answered, Call, Hello, Sign, ToHost, Told, ToMember, Welcome
-from quorate.core.shell import DutyFinished
+from quoracy.core.codec import digest, encode
+from quoracy.core.federated import events as e
+from quoracy.core.federated.state import Task
+from quoracy.core.federated.views import Standing
+from quoracy.core.journal import RunCreated
+from quoracy.core.kinds import KINDS
+from quoracy.core.machine import Duty
+from quoracy.core.members import OPERATOR_MARK, Accepted, Cause
+from quoracy.core.messages import Answered, Call, Hello, Sign, ToHost, Told, ToMember, Welcome
+from quoracy.core.shell import DutyFinished
 
 OPERATOR = "you"
 

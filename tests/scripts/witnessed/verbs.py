@@ -35,16 +35,16 @@ from msgspec import Raw
 from tests.scripts.stage import Stage, Verb, settings
 from tests.scripts.world import RUN
 
-from quorate.core.codec import digest, encode
-from quorate.core.journal import RunCreated
-from quorate.core.members import OPERATOR_MARK, Accepted, Cause
-from quorate.core.messages import Answered, Call, Hello, Sign, ToHost, Told, ToMember, Welcome
-from quorate.core.witnessed import events as e
-from quorate.core.witnessed.attestation import bitmap
-from quorate.core.witnessed.committee import count, draw
-from quorate.core.witnessed.overview import account_shown
-from quorate.core.witnessed.state import Course
-from quorate.core.witnessed.views import ResultsShown, RoundShown, SealedList, Standing
+from quoracy.core.codec import digest, encode
+from quoracy.core.journal import RunCreated
+from quoracy.core.members import OPERATOR_MARK, Accepted, Cause
+from quoracy.core.messages import Answered, Call, Hello, Sign, ToHost, Told, ToMember, Welcome
+from quoracy.core.witnessed import events as e
+from quoracy.core.witnessed.attestation import bitmap
+from quoracy.core.witnessed.committee import count, draw
+from quoracy.core.witnessed.overview import account_shown
+from quoracy.core.witnessed.state import Course
+from quoracy.core.witnessed.views import ResultsShown, RoundShown, SealedList, Standing
 
 OPERATOR = "you"
 QUIET = (e.Taken, e.BeatSeen)

@@ -9,10 +9,10 @@ from pathlib import Path
 
 from blake3 import blake3
 
-from quorate.core.witnessed.views import Peer, PeersShown
-from quorate.sdk.exchange import open_exchange
-from quorate.sdk.exchange.channel import Channel
-from quorate.trust.keys import MemberKey
+from quoracy.core.witnessed.views import Peer, PeersShown
+from quoracy.sdk.exchange import open_exchange
+from quoracy.sdk.exchange.channel import Channel
+from quoracy.trust.keys import MemberKey
 
 
 def main() -> None:

@@ -14,13 +14,13 @@ from typing import Any
 from blake3 import blake3
 from tests.sdk.live import PATIENCE_S, Process, wait_for
 
-from quorate.core.witnessed.views import Peer, PeersShown
-from quorate.sdk.exchange import DirectExchange, Fetched, open_exchange
-from quorate.sdk.exchange.channel import Broken, Channel
-from quorate.sdk.exchange.limits import Limits
-from quorate.sdk.exchange.wire import Get, Have, Nonce, NotHere, Thanks, to_listener
-from quorate.trust.keys import MemberKey
-from quorate.trust.pinned import listening_context
+from quoracy.core.witnessed.views import Peer, PeersShown
+from quoracy.sdk.exchange import DirectExchange, Fetched, open_exchange
+from quoracy.sdk.exchange.channel import Broken, Channel
+from quoracy.sdk.exchange.limits import Limits
+from quoracy.sdk.exchange.wire import Get, Have, Nonce, NotHere, Thanks, to_listener
+from quoracy.trust.keys import MemberKey
+from quoracy.trust.pinned import listening_context
 
 QUICK = Limits(dial_s=5.0, answer_s=5.0, take_s=5.0, slow_s=0.2)
 HOLDER = str(Path(__file__).with_name("holder.py"))

@@ -8,12 +8,12 @@ from pathlib import Path
 import pytest
 from tests.sdk.exchange.sites import PATIENCE_S, made, sites, wait_for, wicked
 
-from quorate.core.witnessed.views import Peer
-from quorate.sdk.exchange import telling
-from quorate.sdk.exchange.channel import Channel
-from quorate.sdk.exchange.limits import Limits
-from quorate.sdk.exchange.wire import MAX_ANNOUNCED, Get
-from quorate.trust.keys import MemberKey
+from quoracy.core.witnessed.views import Peer
+from quoracy.sdk.exchange import telling
+from quoracy.sdk.exchange.channel import Channel
+from quoracy.sdk.exchange.limits import Limits
+from quoracy.sdk.exchange.wire import MAX_ANNOUNCED, Get
+from quoracy.trust.keys import MemberKey
 
 PATIENT = Limits(dial_s=PATIENCE_S, answer_s=PATIENCE_S, take_s=PATIENCE_S)
 

@@ -12,12 +12,12 @@ from contextlib import contextmanager
 import pytest
 from tests.sdk.exchange.sites import PATIENCE_S, made, wait_for
 
-from quorate.sdk.exchange import wide
-from quorate.sdk.exchange.channel import PIECE_BYTES, Broken, Channel
-from quorate.sdk.exchange.wide import MANY_BYTES, WIDE_BYTES, WideChannel
-from quorate.sdk.exchange.wire import to_dialler, to_listener
-from quorate.trust.keys import MemberKey
-from quorate.trust.pinned import dialling_context, listening_context
+from quoracy.sdk.exchange import wide
+from quoracy.sdk.exchange.channel import PIECE_BYTES, Broken, Channel
+from quoracy.sdk.exchange.wide import MANY_BYTES, WIDE_BYTES, WideChannel
+from quoracy.sdk.exchange.wire import to_dialler, to_listener
+from quoracy.trust.keys import MemberKey
+from quoracy.trust.pinned import dialling_context, listening_context
 
 SOON_S = 0.3
 MUCH, _ = made(3 * WIDE_BYTES + 17)

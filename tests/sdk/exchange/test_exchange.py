@@ -9,13 +9,13 @@ import numpy as np
 import pytest
 from tests.sdk.exchange.sites import PATIENCE_S, Site, gives, made, sites, wait_for, wicked
 
-from quorate.core.errors import ConfigError
-from quorate.sdk.exchange import open_exchange
-from quorate.sdk.exchange.channel import Channel
-from quorate.sdk.exchange.limits import STRETCH_BYTES, Limits
-from quorate.sdk.exchange.port import Source
-from quorate.sdk.exchange.wire import Get
-from quorate.trust.keys import MemberKey
+from quoracy.core.errors import ConfigError
+from quoracy.sdk.exchange import open_exchange
+from quoracy.sdk.exchange.channel import Channel
+from quoracy.sdk.exchange.limits import STRETCH_BYTES, Limits
+from quoracy.sdk.exchange.port import Source
+from quoracy.sdk.exchange.wire import Get
+from quoracy.trust.keys import MemberKey
 
 SIZES = [0, 1, 100_000, STRETCH_BYTES - 1, STRETCH_BYTES, 2 * STRETCH_BYTES + 17]
 
@@ -155,7 +155,7 @@ def test_closing_waits_for_nobody(tmp_path: Path) -> None:
         bob.know(mute.peer())
         asking = bob.ask(digest, len(content), ("mute",), tmp_path / "never")
         wait_for(lambda: mute.gets, "it is under way")
-        fetching = [thread for thread in threading.enumerate() if thread.name.startswith("quorate-take")]
+        fetching = [thread for thread in threading.enumerate() if thread.name.startswith("quoracy-take")]
         bob.exchange.close()
         wait_for(lambda: not any(thread.is_alive() for thread in fetching), "nobody waits any more")
         assert asking.outcomes == []

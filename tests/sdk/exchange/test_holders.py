@@ -18,12 +18,12 @@ from tests.sdk.exchange.sites import (
     wicked,
 )
 
-from quorate.core.witnessed.views import Peer
-from quorate.sdk.exchange.channel import Channel
-from quorate.sdk.exchange.limits import STRETCH_BYTES, Limits
-from quorate.sdk.exchange.links import TAKEN_BYTES
-from quorate.sdk.exchange.wire import Get, Have
-from quorate.trust.keys import MemberKey
+from quoracy.core.witnessed.views import Peer
+from quoracy.sdk.exchange.channel import Channel
+from quoracy.sdk.exchange.limits import STRETCH_BYTES, Limits
+from quoracy.sdk.exchange.links import TAKEN_BYTES
+from quoracy.sdk.exchange.wire import Get, Have
+from quoracy.trust.keys import MemberKey
 
 PATIENT = Limits(dial_s=10.0, answer_s=PATIENCE_S, take_s=PATIENCE_S, slow_s=PATIENCE_S)
 """Nobody is too slow."""

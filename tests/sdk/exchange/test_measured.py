@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from quorate.bench.exchange import measure_exchange
+from quoracy.bench.exchange import measure_exchange
 
 
 def test_the_exchange_is_measured_beside_a_plain_copy() -> None:

@@ -11,13 +11,13 @@ from cryptography.x509 import load_pem_x509_certificate
 from OpenSSL import SSL
 from tests.sdk.exchange.sites import PATIENCE_S, Site, made, sites, wait_for
 
-from quorate.core.witnessed.views import Peer
-from quorate.sdk.exchange.channel import Broken, Channel
-from quorate.sdk.exchange.wide import WideChannel
-from quorate.sdk.exchange.wire import Get, Have, Mine, No, Nonce, Thanks, introduction, to_dialler
-from quorate.trust.ca import create_authority
-from quorate.trust.keys import MemberKey
-from quorate.trust.pinned import dialling_context, key_in
+from quoracy.core.witnessed.views import Peer
+from quoracy.sdk.exchange.channel import Broken, Channel
+from quoracy.sdk.exchange.wide import WideChannel
+from quoracy.sdk.exchange.wire import Get, Have, Mine, No, Nonce, Thanks, introduction, to_dialler
+from quoracy.trust.ca import create_authority
+from quoracy.trust.keys import MemberKey
+from quoracy.trust.pinned import dialling_context, key_in
 
 CONTENT, DIGEST = made(1000)
 

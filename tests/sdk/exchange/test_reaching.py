@@ -12,12 +12,12 @@ import pytest
 from tests.sdk.exchange.sites import PATIENCE_S, QUICK, Site, made, sites, wait_for
 from tests.sdk.live import free_port
 
-from quorate.core.witnessed.views import Peer
-from quorate.sdk.exchange import reaching
-from quorate.sdk.exchange.channel import Broken
-from quorate.sdk.exchange.limits import Limits
-from quorate.sdk.exchange.links import Links
-from quorate.trust.keys import MemberKey
+from quoracy.core.witnessed.views import Peer
+from quoracy.sdk.exchange import reaching
+from quoracy.sdk.exchange.channel import Broken
+from quoracy.sdk.exchange.limits import Limits
+from quoracy.sdk.exchange.links import Links
+from quoracy.trust.keys import MemberKey
 
 CONTENT, DIGEST = made(1000)
 
@@ -38,7 +38,7 @@ class Tried:
 
 
 def threads() -> list[str]:
-    return [thread.name for thread in threading.enumerate() if thread.name.startswith("quorate-reach")]
+    return [thread.name for thread in threading.enumerate() if thread.name.startswith("quoracy-reach")]
 
 
 def gone(name: str) -> Peer:

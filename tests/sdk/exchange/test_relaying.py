@@ -14,14 +14,14 @@ from tests.doors.http.live import Live, live
 from tests.sdk.exchange.sites import Site, gives, made, wait_for, wicked
 from tests.sdk.live import free_port
 
-from quorate.core.members import signed_by_joiner
-from quorate.core.witnessed.events import MemberJoined
-from quorate.doors.auth import MemberKey, Role
-from quorate.doors.tokens import Identity
-from quorate.doors.witnessed import Entered, WitnessedCalls
-from quorate.sdk.exchange import relay
-from quorate.sdk.exchange.relay import RelayClient
-from quorate.sdk.http_line import HttpLine
+from quoracy.core.members import signed_by_joiner
+from quoracy.core.witnessed.events import MemberJoined
+from quoracy.doors.auth import MemberKey, Role
+from quoracy.doors.tokens import Identity
+from quoracy.doors.witnessed import Entered, WitnessedCalls
+from quoracy.sdk.exchange import relay
+from quoracy.sdk.exchange.relay import RelayClient
+from quoracy.sdk.http_line import HttpLine
 
 CONTENT, DIGEST = made(3_000_000)
 

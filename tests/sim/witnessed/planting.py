@@ -7,8 +7,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from quorate.core.witnessed.table import RUN
-from quorate.sim.witnessed import live
+from quoracy.core.witnessed.table import RUN
+from quoracy.sim.witnessed import live
 
 SEEDS = 200
 

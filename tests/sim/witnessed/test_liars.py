@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from tests.sim.witnessed.ward import course_of, events, lies, lived, small, when_started
 
-from quorate.core.witnessed.events import (
+from quoracy.core.witnessed.events import (
     CheckpointStored,
     HealthCheck,
     MemberReadmitted,
@@ -18,13 +18,13 @@ from quorate.core.witnessed.events import (
     Taken,
     TwoFacedShown,
 )
-from quorate.core.witnessed.state import Course
-from quorate.sim.witnessed import Life, liars
-from quorate.sim.witnessed.history import Course as Walk
-from quorate.sim.witnessed.liars import HOLLOW
-from quorate.sim.witnessed.life import RUN
-from quorate.sim.witnessed.members import SimMember
-from quorate.sim.world import MS
+from quoracy.core.witnessed.state import Course
+from quoracy.sim.witnessed import Life, liars
+from quoracy.sim.witnessed.history import Course as Walk
+from quoracy.sim.witnessed.liars import HOLLOW
+from quoracy.sim.witnessed.life import RUN
+from quoracy.sim.witnessed.members import SimMember
+from quoracy.sim.world import MS
 
 
 def with_liar(lie: str, size: int = 4, **config: Any) -> Life:

@@ -16,18 +16,18 @@ import pytest
 from tests.sim.witnessed.ward import events, lived, small, trainings, when_started
 from typer.testing import CliRunner
 
-from quorate.cli import app
-from quorate.core.witnessed.events import MemberLost, RoundSealed, RunPaused, RunStopped
-from quorate.core.witnessed.state import Course, Phase
-from quorate.sim.witnessed import Life, live
-from quorate.sim.witnessed.members import STAGES, SimMember
-from quorate.sim.world import MS
+from quoracy.cli import app
+from quoracy.core.witnessed.events import MemberLost, RoundSealed, RunPaused, RunStopped
+from quoracy.core.witnessed.state import Course, Phase
+from quoracy.sim.witnessed import Life, live
+from quoracy.sim.witnessed.members import STAGES, SimMember
+from quoracy.sim.world import MS
 
-SEEDS = 500 if os.environ.get("QUORATE_SOAK") else 12
+SEEDS = 500 if os.environ.get("QUORACY_SOAK") else 12
 CODE = """
 import sys
 from hashlib import blake2b
-from quorate.sim.witnessed import live
+from quoracy.sim.witnessed import live
 print(blake2b("\\n".join(live(int(sys.argv[1]), record=True).transcript).encode()).hexdigest())
 """
 

@@ -10,34 +10,34 @@ import pytest
 from tests.sim.witnessed.planting import found_by, plant
 from tests.sim.witnessed.ward import lies, small
 
-from quorate.core.dice import Dice
-from quorate.core.errors import Refusal
-from quorate.core.host import Host
-from quorate.core.machine import DONE, Applied
-from quorate.core.members import Cause, Roster
-from quorate.core.witnessed import checkpoint, committee, complaints, epochs, evidence, reopening, rules, sealing
-from quorate.core.witnessed.account import Account
-from quorate.core.witnessed.catching_up import counting
-from quorate.core.witnessed.collect import Collector
-from quorate.core.witnessed.committee import Committee
-from quorate.core.witnessed.events import ResultCommitted, ResultVoided, TwoFacedShown, WorkReopened
-from quorate.core.witnessed.facts import Apply
-from quorate.core.witnessed.machine import Witnessed
-from quorate.core.witnessed.part import Part
-from quorate.core.witnessed.sight import Sight
-from quorate.core.witnessed.state import Course, Member, MemberState
-from quorate.core.witnessed.table import MEMBER
-from quorate.core.witnessed.tally import Tally
-from quorate.sdk.witnessing import Witnessing
-from quorate.sim.store import Store, Write, WriteDone
-from quorate.sim.witnessed import live, members
+from quoracy.core.dice import Dice
+from quoracy.core.errors import Refusal
+from quoracy.core.host import Host
+from quoracy.core.machine import DONE, Applied
+from quoracy.core.members import Cause, Roster
+from quoracy.core.witnessed import checkpoint, committee, complaints, epochs, evidence, reopening, rules, sealing
+from quoracy.core.witnessed.account import Account
+from quoracy.core.witnessed.catching_up import counting
+from quoracy.core.witnessed.collect import Collector
+from quoracy.core.witnessed.committee import Committee
+from quoracy.core.witnessed.events import ResultCommitted, ResultVoided, TwoFacedShown, WorkReopened
+from quoracy.core.witnessed.facts import Apply
+from quoracy.core.witnessed.machine import Witnessed
+from quoracy.core.witnessed.part import Part
+from quoracy.core.witnessed.sight import Sight
+from quoracy.core.witnessed.state import Course, Member, MemberState
+from quoracy.core.witnessed.table import MEMBER
+from quoracy.core.witnessed.tally import Tally
+from quoracy.sdk.witnessing import Witnessing
+from quoracy.sim.store import Store, Write, WriteDone
+from quoracy.sim.witnessed import live, members
 
 # -- models ----------------------------------------------------------------------------------------------------------
 
 
 def test_a_member_that_applies_in_another_order_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
     """All of them do: they agree with each other, and are wrong together."""
-    monkeypatch.setattr("quorate.core.witnessed.part.counting", lambda shown: counting(shown)[::-1])
+    monkeypatch.setattr("quoracy.core.witnessed.part.counting", lambda shown: counting(shown)[::-1])
     assert "applies" in found_by("models")
 
 
@@ -222,7 +222,7 @@ def test_a_member_that_draws_otherwise_is_noticed(monkeypatch: pytest.MonkeyPatc
     def loaded(run: str, shown: Any) -> Committee:
         return committee.draw(run, msgspec.structs.replace(shown, seed=shown.seed[::-1]))
 
-    monkeypatch.setattr("quorate.core.witnessed.sight.draw", loaded)
+    monkeypatch.setattr("quoracy.core.witnessed.sight.draw", loaded)
     assert "drew" in found_by("draws")
 
 

@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 from tests.sim.witnessed.planting import found_by, plant
 
-from quorate.core.machine import Applied
-from quorate.core.witnessed import rounds, rules, sealing
-from quorate.core.witnessed.collect import Collector, Window
-from quorate.core.witnessed.facts import Work
-from quorate.core.witnessed.state import Course, Phase
-from quorate.sim.world import MS
+from quoracy.core.machine import Applied
+from quoracy.core.witnessed import rounds, rules, sealing
+from quoracy.core.witnessed.collect import Collector, Window
+from quoracy.core.witnessed.facts import Work
+from quoracy.core.witnessed.state import Course, Phase
+from quoracy.sim.world import MS
 
 
 def hasty(monkeypatch: pytest.MonkeyPatch, phase: Phase, least_us: int) -> None:
@@ -70,7 +70,7 @@ def test_a_run_that_throws_most_of_its_rounds_away_is_noticed(monkeypatch: pytes
         batches, step, base = rest
         return Work(epoch, round_, assignment, attempt, batches, step, bytes(32) if round_ % 3 else base)
 
-    monkeypatch.setattr("quorate.core.witnessed.part.Work", confused)
+    monkeypatch.setattr("quoracy.core.witnessed.part.Work", confused)
     assert "rounds after the faults stopped" in found_by("ending")
 
 

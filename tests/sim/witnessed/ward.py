@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
-from quorate.core.witnessed.state import Course as Folded
-from quorate.sim.checkers.journal import read
-from quorate.sim.witnessed import Life
-from quorate.sim.witnessed.history import Course
-from quorate.sim.witnessed.life import RUN
-from quorate.sim.witnessed.members import SimMember
+from quoracy.core.witnessed.state import Course as Folded
+from quoracy.sim.checkers.journal import read
+from quoracy.sim.witnessed import Life
+from quoracy.sim.witnessed.history import Course
+from quoracy.sim.witnessed.life import RUN
+from quoracy.sim.witnessed.members import SimMember
 
 SMALL: dict[str, Any] = {
     "min_clients": 3, "total_steps": 4, "rounds_per_epoch": 2, "global_batch_size_start": 24, "attempts_max": 5,

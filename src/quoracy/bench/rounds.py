@@ -1,0 +1,119 @@
+"""How long a federated round takes if there is nothing to train: what is left is ours.
+
+A round begins, its participants fetch the model, write an update and have it on disk, it is examined and journaled, all
+of them become the next model, which is written too, and the next round begins. From one beginning to the next is what
+is measured; the middle of several. Up to ten participants are processes of their own, each with the SDK and its
+sidecar; a hundred are in four processes.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
+
+from quoracy.bench.crowd import percentile
+from quoracy.launch import coordinating, crowds
+from quoracy.learn.mlp import ONE_THREAD
+from quoracy.report import Measurement, Report
+from quoracy.sdk.asking import Asker, rounds_over
+from quoracy.sdk.crowd_process import Wish
+
+RUN: Final = "bench"
+MEGABYTE: Final = 1_000_000
+WARM: Final = 2
+"""Rounds that are not counted: programs are loaded in them."""
+PROCESSES: Final = 4
+ALONE: Final = 10
+"""Up to so many participants have a process each."""
+PATIENCE_S: Final = 240.0
+
+
+class Case(msgspec.Struct, frozen=True):
+    size_mb: int
+    participants: int
+    rounds: int
+    target_ms: float | None = None
+
+    @property
+    def name(self) -> str:
+        return f"round_ms_{self.size_mb}mb_{self.participants}"
+
+
+CASES: Final = (
+    Case(1, 2, 20),
+    Case(1, 10, 20, 100.0),
+    Case(1, 100, 8),
+    Case(50, 10, 5, 3000.0),
+)
+
+
+def bench_rounds() -> Report:
+    began_s = time.monotonic()
+    report = Report("bench rounds")
+    for case in CASES:
+        periods_ms = measure(case)
+        middle = round(percentile(periods_ms, 0.5), 1)
+        slowest = round(max(periods_ms), 1)
+        against = f"{len(periods_ms)} rounds, the slowest {slowest:g} ms"
+        report.measurements.append(Measurement(case.name, middle, "ms", case.target_ms, "at most", against))
+    report.notes.append("everything on two cores: coordinator, its workshop, and all participants")
+    report.seconds = time.monotonic() - began_s
+    return report
+
+
+def measure(case: Case) -> list[float]:
+    """Milliseconds from each beginning of a round to the next."""
+    with (
+        tempfile.TemporaryDirectory(prefix="quoracy-bench-", dir=Path.cwd()) as name,
+        coordinating(Path(name)) as coordinator,
+        Asker(coordinator.url) as asker,
+    ):
+        config = {"clients": case.participants, "rounds": case.rounds + WARM + 1}
+        asker.ask("create", RUN, kind="federated", config=config)
+        with _participants(case, coordinator.url, Path(name)):
+            rows = _rounds(asker)
+    begins = [row["began_s"] for row in rows]
+    return [1000 * (after - before) for before, after in zip(begins[WARM:], begins[WARM + 1 :], strict=False)]
+
+
+def _rounds(asker: Asker) -> list[dict[str, Any]]:
+    deadline_s = time.monotonic() + PATIENCE_S
+    while (phase := (shown := asker.ask("show", RUN)).get("phase")) != "Finished":
+        if time.monotonic() > deadline_s or phase in ("Paused", "Stopped"):
+            waits = shown["explanation"]["sentence"]
+            raise TimeoutError(f"{phase}, round {shown.get('round')}: {waits}")
+        time.sleep(0.25)
+    return rounds_over(asker, RUN)
+
+
+@contextlib.contextmanager
+def _participants(case: Case, url: str, folder: Path) -> Iterator[None]:
+    names = [f"participant-{number:03d}" for number in range(case.participants)]
+    size_bytes = case.size_mb * MEGABYTE
+    if case.participants > ALONE:
+        members: dict[str, dict[str, Any]] = {name: {"initial": True} for name in names}
+        wish = Wish(
+            url, RUN, members, f"file://{folder}/objects", "quoracy.bench.nothing:make", {"size_bytes": size_bytes}
+        )
+        with crowds(wish, PROCESSES):
+            yield
+        return
+    processes = []
+    try:
+        for name in names:
+            command = [sys.executable, "-m", "quoracy.bench.nothing", url, RUN, name, str(size_bytes)]
+            processes.append(subprocess.Popen(command, env=os.environ | ONE_THREAD))  # noqa: S603 - ourselves
+        yield
+    finally:
+        for process in processes:
+            process.kill()
+            process.wait()

@@ -1,0 +1,86 @@
+"""Federated rounds for people: a line for each, and their metrics as curves."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from rich.table import Table
+from rich.text import Text
+
+from quoracy.cli.asking import few, one_line, plain, said
+from quoracy.core.errors import ConfigError
+from quoracy.plots import Plot, Series, number, page, svg
+
+MOST_NAMES = 4
+
+
+def figures(row: dict[str, Any]) -> dict[str, float]:
+    """What was measured of a round: by the coordinator, and under its own name what participants sent."""
+    sent = {f"{name} (participants)": value for name, value in row["metrics"].items() if not isinstance(value, list)}
+    return dict(row["evaluation"]) | sent
+
+
+def drawn(row: dict[str, Any]) -> list[str]:
+    """Everybody who had a place in the round: it counts, or it is said why not."""
+    return sorted({*row["admitted"], *(dropped["participant"] for dropped in row["dropped"])})
+
+
+def drawn_line(row: dict[str, Any]) -> Text:
+    names = [plain(name) for name in drawn(row)]
+    return Text(f"round {row['round']:>4}  {len(names)} drawn: {', '.join(names)}")
+
+
+def round_line(row: dict[str, Any]) -> Text:
+    line = Text(f"round {row['round']:>4}  ")
+    line.append(f"{row['updates']} updates, {row['samples']:,} samples  ")
+    line.append("  ".join(f"{plain(name)} {number(value)}" for name, value in figures(row).items()), "cyan")
+    line.append(f"  {said(row['done_s'] - row['began_s'])}", "dim")
+    if row["attempts"] > 1:
+        line.append(f"  taken up {row['attempts']} times", "yellow")
+    for dropped in row["dropped"]:
+        line.append(f"\n            not counted: {plain(dropped['participant'])}: {plain(dropped['why'])}", "yellow")
+    return line
+
+
+def rounds_table(rows: list[dict[str, Any]]) -> Table:
+    names = list(dict.fromkeys(name for row in rows for name in figures(row)))
+    table = Table(box=None, pad_edge=False, header_style="dim")
+    for column in ("round", "updates", "samples", *names, "took"):
+        table.add_column(plain(column), justify="right", no_wrap=True)
+    table.add_column("not counted, and why", min_width=24)
+    for row in rows:
+        known = figures(row)
+        dropped = [f"{plain(one['participant'])}: {plain(one['why'])}" for one in row["dropped"]]
+        table.add_row(
+            str(row["round"]), str(row["updates"]), f"{row['samples']:,}",
+            *(number(known[name]) if name in known else "" for name in names),
+            said(row["done_s"] - row["began_s"]), one_line("; ".join(dropped) or ""),
+        )  # fmt: skip
+    return table
+
+
+def curves(rows: list[dict[str, Any]], title: str, only: str = "") -> list[Plot]:
+    """A plot for each metric; ``only`` for that one."""
+    names = list(dict.fromkeys(name for row in rows for name in figures(row)))
+    plots = []
+    for name in names:
+        if only in ("", name):
+            points = [(float(row["round"] + 1), figures(row)[name]) for row in rows if name in figures(row)]
+            plots.append(Plot(f"{title}: {name}", "rounds", name, [Series(name, points)]))
+    return plots
+
+
+def write_plots(path: Path, title: str, plots: list[Plot], notes: list[str]) -> None:
+    """As HTML, or as an SVG of the first plot, by the name of the file."""
+    if not plots:
+        raise ConfigError("--plot", str(path), "there is nothing to plot yet: no round is over, or none was measured")
+    content = svg(plots[0]) if path.suffix == ".svg" else page(title, plots, notes)
+    try:
+        path.write_text(content)
+    except OSError as error:
+        raise ConfigError("--plot", str(path), f"cannot be written ({error.strerror})") from None
+
+
+def who(names: list[str]) -> str:
+    return few(names, MOST_NAMES)

@@ -1,0 +1,363 @@
+"""Everything that can go wrong, in one tree, and the catalog that gives each wrong its name.
+
+    QuoracyError
+    ├── Bug                       we are wrong: crash loudly, keep the journal
+    │   └── FoldDiverged            the same journal gave another state
+    ├── ConfigError               a setting is wrong: names field, value and fix
+    │   └── ConfigErrors            several are: all of them at once
+    ├── ProtocolError             the other side broke the protocol
+    │   └── Refused                 a refusal, raised where a caller asked for an exception
+    └── WorldError                the world failed: a disk, a network, a process
+        ├── ObjectsError
+        │   ├── ObjectMissing         nothing is under that key, or there is no such upload
+        │   ├── ObjectCorrupt         what is stored is not what its digest says, or changed while it was read
+        │   ├── ObjectTooLarge        larger than the caller wants to take
+        │   ├── DigestMismatch        what was offered is not what its digest says: nothing was stored
+        │   ├── UploadOffset          an upload stands elsewhere: names where
+        │   ├── ObjectsUnreachable    nobody answers in time: a change may or may not have happened, try it again
+        │   ├── ObjectsFull           no room: nothing was stored
+        │   ├── ObjectsDenied         the store does not let us: credentials, permissions, a read-only disk
+        │   └── ObjectsBroken         the store failed in another way: nothing half is to be seen
+        └── JournalError
+            ├── OutcomeUnknown        the append may or may not be there: read the entry, compare the nonce
+            ├── JournalFull           no room: nothing was written, the same append may be tried again
+            ├── JournalBusy           another writer holds the store for too long: nothing was written
+            ├── JournalBroken         a write or fsync failed: this process must not write again
+            ├── JournalCorrupt        the bytes are not those that were written: names entry and offset
+            ├── JournalNewer          written by a newer Quoracy: names both versions
+            ├── JournalGap            append of entry n while n-1 is missing
+            └── EntriesGone           compacted away and deleted by retention: names what is left
+
+A *refusal* is not an exception but a value: the machine looked at a command and said no. It carries a code from the
+catalog, a sentence for people and a way out. Nothing changes when something is refused.
+
+A code in the catalog is never renamed and never reused for another meaning.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+
+
+class Refusal(msgspec.Struct, frozen=True, array_like=True, tag="refused"):
+    """A no with a name: ``code`` for programs, ``why`` for people, ``fix`` for whoever wants to go on."""
+
+    code: str
+    why: str
+    fix: str
+
+    def __str__(self) -> str:
+        return f"{self.code}: {self.why}; {self.fix}"
+
+    def retry_s(self) -> float | None:
+        """When to ask again, where the way out begins with that. A field of its own would be in every journal."""
+        found = _AGAIN.match(self.fix)
+        return None if found is None else float(found[1])
+
+
+def again(retry_s: float, more: str) -> str:
+    """The way out that ``Refusal.retry_s`` reads: its words are part of the protocol."""
+    return f"try again in {retry_s:.15g} s{more}"
+
+
+_AGAIN = re.compile(r"try again in ([0-9]{1,9}(?:\.[0-9]{1,15})?) s\b")
+
+
+class Code(msgspec.Struct, frozen=True):
+    """How one code is told on each door. ``exit`` is the exit code of the command line."""
+
+    meaning: str
+    grpc: str
+    http: int
+    exit: int
+
+
+def _code(meaning: str, grpc: str, http: int, exit_code: int) -> Code:
+    return Code(meaning, grpc, http, exit_code)
+
+
+CATALOG: dict[str, Code] = {
+    # The request itself is wrong: sending it again cannot help.
+    "malformed": _code("a field is missing, of the wrong type, or out of range", "INVALID_ARGUMENT", 400, 2),
+    "too_large": _code("the event does not fit into one journal entry", "INVALID_ARGUMENT", 413, 2),
+    "contradiction": _code(
+        "two parts of the request exclude each other, or its key has stood for another", "INVALID_ARGUMENT", 422, 2
+    ),
+    "wrong_version": _code("client and server share no protocol version", "FAILED_PRECONDITION", 400, 8),
+    "bad_token": _code("the token is missing, false, or too old", "UNAUTHENTICATED", 401, 3),
+    "forbidden": _code("the token's role does not allow this", "PERMISSION_DENIED", 403, 3),
+    "too_fast": _code(
+        "more messages or connections than one identity may have, or the server", "RESOURCE_EXHAUSTED", 429, 6
+    ),
+    "not_yours": _code("this sender may not propose this event", "PERMISSION_DENIED", 403, 3),
+    "key_mismatch": _code("the id is bound to another key", "PERMISSION_DENIED", 403, 3),
+    "config": _code("a setting is wrong", "INVALID_ARGUMENT", 400, 2),
+    # Who is asking.
+    "unknown_run": _code("there is no such run here", "NOT_FOUND", 404, 4),
+    "unknown_member": _code("nobody of that id has joined", "NOT_FOUND", 404, 4),
+    "superseded": _code("a newer incarnation of this member has joined", "ABORTED", 409, 5),
+    "stale_join": _code("the id moved on since the joiner looked", "ABORTED", 409, 5),
+    "member_gone": _code("this incarnation was lost or has left", "FAILED_PRECONDITION", 409, 5),
+    "roster_full": _code("too many ids have ever joined this run", "RESOURCE_EXHAUSTED", 429, 6),
+    # The conversation.
+    "sequence_gap": _code("a command before this one is missing", "FAILED_PRECONDITION", 409, 5),
+    "answer_forgotten": _code("the sender has moved on; the old answer is gone", "OUT_OF_RANGE", 410, 5),
+    "overloaded": _code("the queue of this run is full", "RESOURCE_EXHAUSTED", 429, 6),
+    "unreachable": _code("nobody answers at that address", "UNAVAILABLE", 503, 7),
+    "draining": _code("the server is about to stop", "UNAVAILABLE", 503, 7),
+    "not_serving": _code("this host does not serve the run", "UNAVAILABLE", 503, 7),
+    "stale_token": _code("the token is older than the run's generation", "ABORTED", 409, 5),
+    # The run.
+    "run_exists": _code("a run of that name exists", "ALREADY_EXISTS", 409, 5),
+    "run_closed": _code("the run is over", "FAILED_PRECONDITION", 409, 5),
+    "stale_term": _code("a newer host serves the run", "ABORTED", 409, 7),
+    "unknown_duty": _code("no such duty is open", "NOT_FOUND", 404, 4),
+    "unknown_rules": _code("the run was created under rules this host does not have", "UNIMPLEMENTED", 501, 8),
+    # Workers and barriers.
+    "unknown_worker": _code("no such worker", "NOT_FOUND", 404, 4),
+    "fleet_full": _code("the fleet has as many workers as it may have", "RESOURCE_EXHAUSTED", 429, 6),
+    "wrong_state": _code("the worker is not in a state that allows this", "FAILED_PRECONDITION", 409, 5),
+    "barrier_early": _code("a barrier may not open before all have arrived", "FAILED_PRECONDITION", 409, 5),
+    "barrier_settled": _code("this generation of the barrier is settled already", "FAILED_PRECONDITION", 409, 5),
+    "barrier_unknown": _code("this generation of the barrier does not exist yet", "NOT_FOUND", 404, 4),
+    "barrier_forgotten": _code("this generation of the barrier is too long ago", "OUT_OF_RANGE", 410, 5),
+    "still_waiting": _code("the barrier is not settled yet; the arrival counts", "DEADLINE_EXCEEDED", 504, 7),
+    "barriers_full": _code("the run has as many barriers as it may have", "RESOURCE_EXHAUSTED", 429, 6),
+    # Federated rounds.
+    "come_later": _code("there is no room for another participant now", "RESOURCE_EXHAUSTED", 429, 6),
+    "quarantined": _code("the participant's updates were refused too often", "PERMISSION_DENIED", 403, 3),
+    "late_update": _code("the update belongs to no round that is open to its sender", "FAILED_PRECONDITION", 409, 5),
+    "update_refused": _code("the update was looked at, and cannot be counted", "INVALID_ARGUMENT", 422, 5),
+    "round_early": _code("a round may not close before it has what it waits for", "FAILED_PRECONDITION", 409, 5),
+    # Witnessed rounds.
+    "late_result": _code("the result is for no assignment that is its sender's now", "FAILED_PRECONDITION", 409, 5),
+    "wrong_step": _code("said of another epoch, round or step than the run is at", "FAILED_PRECONDITION", 409, 5),
+    "no_quorum": _code("fewer have said so than have to", "FAILED_PRECONDITION", 409, 5),
+    "saturated": _code("the filter claims nearly everything", "INVALID_ARGUMENT", 422, 2),
+    "ejected": _code("the member was proven to lie", "PERMISSION_DENIED", 403, 3),
+    "bad_signature": _code("the signature is not by the key that the id is bound to", "PERMISSION_DENIED", 403, 3),
+    "checkpoint_late": _code("the checkpoint is not of the model that counts now", "FAILED_PRECONDITION", 409, 5),
+    # The world.
+    "outcome_unknown": _code("the append may or may not have happened", "UNKNOWN", 500, 9),
+    "journal_full": _code("no room to write", "RESOURCE_EXHAUSTED", 507, 9),
+    "journal_busy": _code("another writer holds the store", "UNAVAILABLE", 503, 9),
+    "journal_broken": _code("a write or fsync failed", "INTERNAL", 500, 9),
+    "store_lost": _code("the store has lost its memory", "DATA_LOSS", 503, 9),
+    "journal_corrupt": _code("the journal's bytes are not those that were written", "DATA_LOSS", 500, 10),
+    "journal_newer": _code("the journal was written by a newer Quoracy", "UNIMPLEMENTED", 501, 8),
+    "journal_gap": _code("the entry before this one is missing", "FAILED_PRECONDITION", 409, 9),
+    "entries_gone": _code("the entries were compacted and deleted", "OUT_OF_RANGE", 410, 4),
+    # Objects.
+    "object_missing": _code("there is no such object", "NOT_FOUND", 404, 4),
+    "object_corrupt": _code("the object's bytes are not those that its digest names", "DATA_LOSS", 500, 10),
+    "object_too_large": _code("the object is larger than is taken here", "INVALID_ARGUMENT", 413, 2),
+    "digest_mismatch": _code("what was sent is not what its digest names", "INVALID_ARGUMENT", 422, 2),
+    "upload_offset": _code("the upload stands at another offset", "ABORTED", 409, 5),
+    "objects_unreachable": _code("the object store does not answer", "UNAVAILABLE", 503, 9),
+    "objects_full": _code("no room for objects", "RESOURCE_EXHAUSTED", 507, 9),
+    "objects_denied": _code("the object store does not let the server in", "INTERNAL", 500, 9),
+    "objects_broken": _code("the object store failed", "INTERNAL", 500, 9),
+    # Us.
+    "bug": _code("Quoracy contradicts itself", "INTERNAL", 500, 70),
+    "fold_diverged": _code("the same journal gave another state", "INTERNAL", 500, 70),
+}
+
+
+class QuoracyError(Exception):
+    """The root. ``code`` is a key of the catalog."""
+
+    code = "bug"
+
+
+class Bug(QuoracyError):
+    code = "bug"
+
+
+class FoldDiverged(Bug):
+    code = "fold_diverged"
+
+
+class ConfigError(QuoracyError):
+    """A setting that cannot be used. All three parts are shown: which, what it was, what would do."""
+
+    code = "config"
+
+    def __init__(self, field: str, value: Any, fix: str) -> None:
+        super().__init__(f"{field} = {value!r}: {fix}")
+        self.field = field
+        self.value = value
+        self.fix = fix
+
+
+class ConfigErrors(ConfigError):
+    """Every setting that cannot be used, so that nobody has to mend one to learn of the next. The parts are those of
+    the first."""
+
+    def __init__(self, problems: Sequence[ConfigError]) -> None:
+        first = problems[0]
+        super().__init__(first.field, first.value, first.fix)
+        self.problems = tuple(problems)
+
+    def __str__(self) -> str:
+        if len(self.problems) == 1:
+            return str(self.problems[0])
+        return "\n  ".join([f"{len(self.problems)} settings are wrong:", *map(str, self.problems)])
+
+    def refusal(self) -> Refusal:
+        """All of them, each with its own way out."""
+        first, *more = [f"{problem.field} = {problem.value!r}" for problem in self.problems]
+        if not more:
+            return Refusal("config", first, self.fix)
+        fix = "; ".join(f"{problem.field}: {problem.fix}" for problem in self.problems)
+        return Refusal("config", ", ".join((first, *more)), fix)
+
+
+class ProtocolError(QuoracyError):
+    code = "malformed"
+
+
+class Refused(ProtocolError):
+    def __init__(self, refusal: Refusal) -> None:
+        super().__init__(str(refusal))
+        self.refusal = refusal
+        self.code = refusal.code
+
+
+class WorldError(QuoracyError):
+    code = "journal_broken"
+
+
+class ObjectsError(WorldError):
+    code = "objects_broken"
+
+
+class ObjectMissing(ObjectsError):
+    code = "object_missing"
+
+    def __init__(self, key: str, what: str = "object") -> None:
+        super().__init__(f"there is no {what} {key!r}")
+        self.key = key
+
+
+class ObjectCorrupt(ObjectsError):
+    """Names the key, and what is wrong with what is stored there."""
+
+    code = "object_corrupt"
+
+    def __init__(self, key: str, what: str) -> None:
+        super().__init__(f"object {key!r}: {what}")
+        self.key = key
+        self.what = what
+
+
+class ObjectTooLarge(ObjectsError):
+    code = "object_too_large"
+
+    def __init__(self, key: str, size_bytes: int, max_bytes: int) -> None:
+        super().__init__(f"object {key!r} has {size_bytes} bytes, at most {max_bytes} are taken here")
+        self.key = key
+        self.size_bytes = size_bytes
+        self.max_bytes = max_bytes
+
+
+class DigestMismatch(ObjectsError):
+    code = "digest_mismatch"
+
+    def __init__(self, key: str, wanted: str, found: str) -> None:
+        super().__init__(f"object {key!r}: the digest should be {wanted}, what was sent has {found}; send it anew")
+        self.key = key
+        self.wanted = wanted
+        self.found = found
+
+
+class UploadOffset(ObjectsError):
+    """``at`` is where the upload really stands, and where the sender has to go on."""
+
+    code = "upload_offset"
+
+    def __init__(self, upload: str, offset: int, at: int) -> None:
+        super().__init__(f"upload {upload!r} stands at {at}, not at {offset}: go on from there")
+        self.upload = upload
+        self.offset = offset
+        self.at = at
+
+
+class ObjectsUnreachable(ObjectsError):
+    code = "objects_unreachable"
+
+
+class ObjectsFull(ObjectsError):
+    code = "objects_full"
+
+
+class ObjectsDenied(ObjectsError):
+    code = "objects_denied"
+
+
+class ObjectsBroken(ObjectsError):
+    code = "objects_broken"
+
+
+class JournalError(WorldError):
+    code = "journal_broken"
+
+
+class OutcomeUnknown(JournalError):
+    code = "outcome_unknown"
+
+
+class JournalFull(JournalError):
+    code = "journal_full"
+
+
+class JournalBusy(JournalError):
+    code = "journal_busy"
+
+
+class JournalBroken(JournalError):
+    code = "journal_broken"
+
+
+class JournalCorrupt(JournalError):
+    """Names what is damaged: run, entry number, byte offset in ``where``, and what is wrong there. Without run and
+    entry it is the whole store."""
+
+    code = "journal_corrupt"
+
+    def __init__(self, run: str, entry: int, offset: int, what: str, where: str = "") -> None:
+        which = f"run {run!r}: entry {entry}" if run or entry else "the store"
+        place = f" of {where}" if where else ""
+        super().__init__(f"{which} at offset {offset}{place}: {what}")
+        self.run = run
+        self.entry = entry
+        self.offset = offset
+        self.what = what
+        self.where = where
+
+
+class JournalNewer(JournalError):
+    code = "journal_newer"
+
+
+class JournalGap(JournalError):
+    code = "journal_gap"
+
+    def __init__(self, run: str, entry: int, last: int) -> None:
+        super().__init__(f"run {run!r}: entry {entry} cannot follow entry {last}")
+        self.run = run
+        self.entry = entry
+        self.last = last
+
+
+class EntriesGone(JournalError):
+    code = "entries_gone"
+
+    def __init__(self, run: str, first: int, available: int) -> None:
+        super().__init__(f"run {run!r}: entry {first} was deleted by retention; the journal begins at {available}")
+        self.run = run
+        self.first = first
+        self.available = available

@@ -1,0 +1,226 @@
+"""One connection: uvicorn's, with limits of its own.
+
+It is counted like those of every other door, first by its address and then by its token. Headers have a size, and a
+request a time in which it must have come: whoever sends a byte a minute would hold a place that others need. What is
+no HTTP at all is told so in the same words as everything else.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Final
+
+from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol, RequestResponseCycle
+
+from quoracy.core.errors import Refusal
+from quoracy.doors.auth import Identity
+from quoracy.doors.http.problems import MEDIA, Trouble
+from quoracy.hosts.log import Log
+from quoracy.hosts.server import now_us
+
+if TYPE_CHECKING:
+    from quoracy.doors.http.door import HttpDoor
+
+MAX_HEAD_BYTES: Final = 64 * 1024
+MAX_HEADERS: Final = 100
+MAX_URL_BYTES: Final = 8 * 1024
+SPARE: Final = 512
+"""Connections beyond the limit that are told so when they have asked for something. More are told at once."""
+TURNED_AWAY_S: Final = 1.0
+"""So long each of them stays: a request that meets a closed connection may cost its sender the answer."""
+
+
+class Line(HttpToolsProtocol):
+    def __init__(self, door: HttpDoor, *arguments: Any, **named: Any) -> None:
+        super().__init__(*arguments, **named)
+        self._door = door
+        self.logger = door.logger
+        self.access_log = False
+        self.address = "?"
+        self.counted_as = ""
+        self._refusal: Refusal | None = None
+        self._turned_away: asyncio.TimerHandle | None = None
+        self._told = False
+        self._in_head = False
+        self._head_bytes = 0
+        self._begun = 0
+        self.since_us = now_us()
+        """When what is under way began: the connection, or the request that has not come whole."""
+        self._stuck_us = 0
+        self._unsent = 0
+        self.on_lost: list[Callable[[], object]] = []
+        self.patient = False
+        """Something large comes in: whoever takes it reads more slowly where others would be sent away."""
+
+    # -- life -------------------------------------------------------------------------------------------------------
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        super().connection_made(transport)
+        self.address = self.client[0] if self.client else "?"
+        self._refusal = self._door.meter.connect(self.address, now_us())
+        if self._refusal is None:
+            self.counted_as = self.address
+            return
+        self._turned_away = self.loop.call_later(TURNED_AWAY_S, self._turn_away)
+        self._door.turned_away += 1
+        if self._door.turned_away > SPARE and transport.can_write_eof():
+            transport.write(whole(Trouble(self._refusal), self._door.gate.fixed_headers))
+            transport.write_eof()
+            self._told = True
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        if self._turned_away is not None:
+            self._turned_away.cancel()
+            self._door.turned_away -= 1
+        if self.counted_as:
+            self._door.meter.disconnect(self.counted_as)
+            self.counted_as = ""
+        super().connection_lost(exc)
+        for told in self.on_lost:
+            told()
+
+    def count_by(self, identity: Identity) -> None:
+        """From here on limits are counted by the token: many people may share an address. Raises Trouble."""
+        if not identity.id or identity.id == self.counted_as:
+            return
+        refusal = self._door.meter.connect(identity.id, now_us())
+        if refusal is not None:
+            raise Trouble(refusal, headers=((b"connection", b"close"),))
+        self._door.meter.disconnect(self.counted_as)
+        self.counted_as = identity.id
+
+    def lost(self) -> bool:
+        return bool(self.transport.is_closing())
+
+    # -- in ---------------------------------------------------------------------------------------------------------
+
+    def data_received(self, chunk: bytes) -> None:
+        if self.transport.is_closing():
+            return
+        if self._refusal is not None:
+            self._turn_away()
+            return
+        meter, at_us = self._door.meter, now_us()
+        refusal = None if self.patient else meter.spend(self.counted_as, 1, len(chunk), at_us)
+        if refusal is not None:
+            wait_us = meter.wait_us(self.counted_as, 1, len(chunk), at_us)
+            self.refuse(Trouble(refusal, retry_s=wait_us / 1e6))
+            return
+        if self._in_head:
+            self._head_bytes += len(chunk)
+        self._begun = 0
+        super().data_received(chunk)
+        if self._in_head and self._head_bytes > MAX_HEAD_BYTES:
+            self.refuse(_head_too_large())
+        elif self._begun > 1 and (refusal := meter.spend(self.counted_as, self._begun - 1, 0, at_us)) is not None:
+            self.refuse(Trouble(refusal))
+
+    async def pay(self, size_bytes: int) -> None:
+        """Until these bytes are within the limits. Meanwhile nothing more is read."""
+        meter = self._door.meter
+        while meter.spend(self.counted_as, 0, size_bytes, now_us()) is not None and not self.lost():
+            self.since_us = now_us()
+            await asyncio.sleep(max(0.001, meter.wait_us(self.counted_as, 0, size_bytes, now_us()) / 1e6))
+
+    def on_message_begin(self) -> None:
+        super().on_message_begin()
+        self.scope["quoracy.line"] = self  # type: ignore[typeddict-unknown-key]
+        self._in_head = True
+        self._head_bytes = 0
+        self._begun += 1
+        self.since_us = now_us()
+
+    def on_headers_complete(self) -> None:
+        self._in_head = False
+        size = sum(len(name) + len(value) for name, value in self.headers)
+        if len(self.url) > MAX_URL_BYTES:
+            why = f"the address has {len(self.url)} bytes"
+            self.refuse(Trouble(Refusal("url_too_long", why, f"at most {MAX_URL_BYTES}")))
+        elif size > MAX_HEAD_BYTES or len(self.headers) > MAX_HEADERS:
+            self.refuse(_head_too_large())
+        else:
+            super().on_headers_complete()
+
+    def on_body(self, body: bytes) -> None:
+        if self.cycle is not None:
+            super().on_body(body)
+
+    def on_message_complete(self) -> None:
+        self.since_us = 0
+        if self.cycle is not None:
+            super().on_message_complete()
+
+    # -- out --------------------------------------------------------------------------------------------------------
+
+    def send_400_response(self, msg: str) -> None:
+        self.refuse(Trouble(Refusal("malformed", f"this is no HTTP/1.1 request: {msg}", "send one as RFC 9112 says")))
+
+    def refuse(self, trouble: Trouble) -> None:
+        """Say why, then close. In the middle of an answer it cannot be said any more."""
+        if self.transport.is_closing():
+            return
+        cycle: RequestResponseCycle | None = self.cycle
+        if cycle is not None and not cycle.response_complete:
+            if cycle.response_started:
+                self.transport.abort()
+                return
+            cycle.disconnected = True
+            cycle.message_event.set()
+        self.transport.write(whole(trouble, self._door.gate.fixed_headers))
+        self.transport.close()
+
+    def _turn_away(self) -> None:
+        if self._refusal is not None and not self._told:
+            self.refuse(Trouble(self._refusal))
+        self.transport.close()
+
+    def look_after(self, at_us: int) -> None:
+        """Called now and then: nobody's slowness may hold a place for ever. While it is this side that does not read,
+        the other is not slow."""
+        if self.lost() or self._refusal is not None:
+            return
+        if self.since_us and self.flow.read_paused:
+            self.since_us = at_us
+        wanted_s = self._door.settings.request_timeout_s
+        if self.since_us and (at_us - self.since_us) / 1e6 > wanted_s:
+            why = f"the request did not come whole within {wanted_s:g} s (http.request_timeout_s)"
+            self.refuse(Trouble(Refusal("too_slow", why, "send it at once, or connect when there is one")))
+            return
+        unsent = self.transport.get_write_buffer_size()
+        if not unsent or unsent != self._unsent:
+            self._unsent, self._stuck_us = unsent, at_us
+        elif (at_us - self._stuck_us) / 1e6 > wanted_s or unsent > self._door.limits.max_unsent_bytes:
+            self._door.log.warn("a client does not read", door="http", address=self.address)
+            self.transport.abort()
+
+
+def whole(trouble: Trouble, fixed: list[tuple[bytes, bytes]]) -> bytes:
+    """A complete answer, for where no request was read that could be answered."""
+    body = trouble.body()
+    lines = [STATUS_LINE[trouble.status]]
+    headers = [*fixed, *trouble.headers, (b"content-type", MEDIA.encode()), (b"content-length", b"%d" % len(body))]
+    lines += [b"%b: %b\r\n" % header for header in headers]
+    return b"".join([*lines, b"connection: close\r\n\r\n", body])
+
+
+def _head_too_large() -> Trouble:
+    why = f"the headers have more than {MAX_HEAD_BYTES} bytes, or there are more than {MAX_HEADERS}"
+    return Trouble(Refusal("headers_too_large", why, "send fewer"))
+
+
+class ToOurLog(logging.Handler):
+    """What uvicorn has to say goes where all else is said."""
+
+    def __init__(self, log: Log) -> None:
+        super().__init__()
+        self._log = log
+
+    def emit(self, record: logging.LogRecord) -> None:
+        error = record.exc_info[1] if record.exc_info else None
+        said = {"why": repr(error)} if error is not None else {}
+        if record.levelno >= logging.ERROR:
+            self._log.error(record.getMessage().strip(), door="http", **said)
+        else:
+            self._log.debug(record.getMessage().strip(), door="http", **said)

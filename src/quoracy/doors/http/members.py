@@ -1,0 +1,137 @@
+"""Routes of members: a worker can live through HTTP alone, one call at a time.
+
+A worker registers with a role token, and shows the session token it got for everything after that.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Coroutine
+from typing import Any, Final, TypeVar
+
+import msgspec
+
+from quoracy.core.cluster.events import (
+    Arrive,
+    Heartbeat,
+    WorkerCheckpointing,
+    WorkerIdle,
+    WorkerLeft,
+    WorkerLoading,
+    WorkerReady,
+    WorkerRegistered,
+    WorkerTraining,
+)
+from quoracy.core.codec import digest, encode, malformed
+from quoracy.core.errors import Refusal, Refused
+from quoracy.core.machine import MemberEvent
+from quoracy.doors.http import shapes
+from quoracy.doors.http.answers import Answer, say
+from quoracy.doors.http.house import House
+from quoracy.doors.http.problems import Fault, Trouble, trouble
+from quoracy.doors.http.reading import Asked
+
+T = TypeVar("T")
+NONCE_BYTES: Final = 16
+
+
+async def challenge(house: House, _asked: Asked) -> Answer:
+    return say(shapes.Challenge(house.calls.challenge().hex()))
+
+
+async def register(house: House, asked: Asked) -> Answer:
+    wish: shapes.Registration = asked.body
+    join = WorkerRegistered(
+        wish.member, wish.supersedes or 0, _nonce(asked, wish), bytes.fromhex(wish.key),
+        bytes.fromhex(wish.proof), wish.address, wish.gpus, wish.labels,
+    )  # fmt: skip
+    newest = wish.supersedes is None
+    registered = await _in_time(asked, house.calls.register(asked.identity, asked.params["run"], join, newest=newest))
+    return say(msgspec.convert(msgspec.to_builtins(registered), shapes.Registered), 201)
+
+
+def _nonce(asked: Asked, wish: shapes.Registration) -> bytes:
+    """Of the body, or what the Idempotency-Key stands for. Raises Trouble."""
+    key, told = asked.request_key(), wish.nonce
+    if not told and (wish.key or not key):
+        fix = "16 random bytes in hex, once per life" + ("; it is signed" if wish.key else ", or an Idempotency-Key")
+        raise Trouble(Refusal("nonce_missing", "nonce is missing", f"send {fix}"), [Fault("nonce", "missing", fix)])
+    meant = digest(encode(["quoracy nonce", key, asked.params["run"], wish.member]))[:NONCE_BYTES]
+    if told and key and told != meant.hex():
+        why = f"nonce = {told}, while the Idempotency-Key {key!r} stands for {meant.hex()}"
+        raise trouble("contradiction", why, "leave one of them out")
+    return bytes.fromhex(told) if told else meant
+
+
+async def state(house: House, asked: Asked) -> Answer:
+    wish: shapes.State = asked.body
+    member, incarnation, fence = asked.params["member"], wish.incarnation, wish.fence
+    event: MemberEvent
+    match wish.state:
+        case "ready":
+            event = WorkerReady(member, incarnation)
+        case "idle":
+            event = WorkerIdle(member, incarnation, fence)
+        case "loading":
+            event = WorkerLoading(member, incarnation, fence)
+        case "training":
+            event = WorkerTraining(member, incarnation)
+        case "checkpointing":
+            event = WorkerCheckpointing(member, incarnation)
+    return await _command(house, asked, wish.seq, event)
+
+
+async def leave(house: House, asked: Asked) -> Answer:
+    wish: shapes.Leaving = asked.body
+    return await _command(house, asked, wish.seq, WorkerLeft(asked.params["member"], wish.incarnation, wish.reason))
+
+
+async def _command(house: House, asked: Asked, seq: int, event: MemberEvent) -> Answer:
+    accepted = await _in_time(
+        asked, house.calls.command(asked.identity, asked.token, asked.params["run"], seq, _checked(event))
+    )
+    return say(shapes.Done(accepted.entry))
+
+
+async def heartbeat(house: House, asked: Asked) -> Answer:
+    wish = msgspec.structs.asdict(asked.body)
+    beat = _checked(Heartbeat(asked.params["member"], **wish))
+    seen = await _in_time(asked, house.calls.beat(asked.identity, asked.token, asked.params["run"], beat))
+    return say(shapes.HeartbeatAnswer(seen.seq, seen.order, seen.command, seen.arguments, seen.fence))
+
+
+async def arrive(house: House, asked: Asked) -> Answer:
+    wish: shapes.Arrival = asked.body
+    signal = _checked(
+        Arrive(asked.params["member"], wish.incarnation, asked.params["barrier"], wish.step, wish.after, wish.fence)
+    )
+    passage = await _in_time(
+        asked, house.calls.wait(asked.identity, asked.token, asked.params["run"], signal, wish.timeout_s)
+    )
+    return say(msgspec.convert(msgspec.structs.asdict(passage), shapes.Passage))
+
+
+def _checked(message: T) -> T:
+    """Names in the path have limits as well. Raises Refused naming the field."""
+    try:
+        return msgspec.msgpack.decode(msgspec.msgpack.encode(message), type=type(message))
+    except msgspec.ValidationError as error:
+        payload = msgspec.msgpack.encode(message)
+        raise Refused(malformed(error, "path", type(message), payload)) from None
+
+
+async def _in_time(asked: Asked, work: Coroutine[Any, Any, T]) -> T:
+    """The answer. Nobody waits for somebody who is gone."""
+    task = asyncio.get_running_loop().create_task(work)
+    asked.line.on_lost[:] = [task.cancel]
+    try:
+        return await task
+    except TimeoutError:
+        refusal = Refusal("overloaded", "the run did not answer in time", "ask again with the same numbers")
+        raise Trouble(refusal, status=503) from None
+    except asyncio.CancelledError:
+        if not asked.line.lost():
+            raise
+        raise trouble("too_slow", "the connection ended before the answer came", "ask again") from None
+    finally:
+        asked.line.on_lost.clear()

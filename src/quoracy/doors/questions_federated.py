@@ -1,0 +1,107 @@
+"""What may be asked about a federated run, and ordered of it: where its weights are, how its rounds went, a pause. All
+but the rounds may be asked of a witnessed run as well."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any, Final
+
+import msgspec
+from msgspec import Meta
+
+from quoracy.core.errors import Refusal, Refused
+from quoracy.core.federated import Federated
+from quoracy.core.federated.explain import over_shown
+from quoracy.core.members import MemberId
+from quoracy.doors import orders
+from quoracy.doors.questions import Reasoned, Request, check_kind, command, wanted
+from quoracy.doors.roles import Action
+from quoracy.doors.tokens import Identity
+from quoracy.hosts.keys import prefix_of
+from quoracy.hosts.server import ServedRun
+
+if TYPE_CHECKING:
+    from quoracy.doors.questions import Question
+    from quoracy.doors.service import Service
+
+MAX_ROUNDS: Final = 1000
+
+
+class Nothing(msgspec.Struct, forbid_unknown_fields=True):
+    pass
+
+
+class Rounds(msgspec.Struct, forbid_unknown_fields=True):
+    after: Annotated[int, Meta(ge=-1, le=2**53)] = -1
+    """The number of the last round that is known."""
+    limit: Annotated[int, Meta(ge=1, le=MAX_ROUNDS)] = 100
+
+
+class Readmission(msgspec.Struct, forbid_unknown_fields=True):
+    member: MemberId
+    request: Request = ""
+
+
+class Resuming(msgspec.Struct, forbid_unknown_fields=True):
+    request: Request = ""
+
+
+def federated(served: ServedRun) -> Federated:
+    """The machine of the run. Raises Refused if it is of another kind."""
+    run = served.host.run
+    if run is None:
+        raise Refused(Refusal("not_serving", "the journal is being read", "ask again in a moment"))
+    check_kind(served, "federated")
+    machine: Federated = run.machine  # type: ignore[assignment]
+    return machine
+
+
+async def weights(service: Service, _identity: Identity, run: str, arguments: dict[str, Any]) -> dict[str, Any]:
+    """Where they are: in a store that a participant may use itself if it can, or behind the HTTP door."""
+    wanted(arguments, Nothing, "weights")
+    orders.kind_of(service.served(run), "federated", "witnessed")
+    return await where_weights(service, run)
+
+
+async def where_weights(service: Service, run: str) -> dict[str, str]:
+    store = ""
+    if service.shelf is not None:
+        await service.shelf.do(lambda _: None)  # a folder is made when it is needed, and a participant looks for it
+        store = service.shelf.url
+    return {"store": store, "http": service.http, "prefix": prefix_of(run)}
+
+
+async def history(service: Service, _identity: Identity, run: str, arguments: dict[str, Any]) -> dict[str, Any]:
+    """Every round that is over, oldest first, in pages."""
+    page = wanted(arguments, Rounds, "history")
+    task = federated(service.served(run)).task
+    later = [over for over in task.history if over.number > page.after]
+    shown = later[: page.limit]
+    following = shown[-1].number if len(later) > len(shown) else None
+    return {"run": run, "rounds": [over_shown(over) for over in shown], "next": following, "of": len(task.history)}
+
+
+async def pause(service: Service, identity: Identity, run: str, arguments: dict[str, Any]) -> dict[str, Any]:
+    wish = wanted(arguments, Reasoned, "pause")
+    event = orders.ordered(service.served(run), orders.PAUSE, wish.reason)
+    return await command(service, identity, run, event, wish.request)
+
+
+async def resume(service: Service, identity: Identity, run: str, arguments: dict[str, Any]) -> dict[str, Any]:
+    wish = wanted(arguments, Resuming, "resume")
+    event = orders.ordered(service.served(run), orders.RESUME)
+    return await command(service, identity, run, event, wish.request)
+
+
+async def readmit(service: Service, identity: Identity, run: str, arguments: dict[str, Any]) -> dict[str, Any]:
+    wish = wanted(arguments, Readmission, "readmit")
+    event = orders.ordered(service.served(run), orders.READMIT, wish.member)
+    return await command(service, identity, run, event, wish.request)
+
+
+FEDERATED_QUESTIONS: Final[dict[str, tuple[Action, Question]]] = {
+    "weights": (Action.LOOK, weights),
+    "history": (Action.LOOK, history),
+    "pause": (Action.OPERATE, pause),
+    "resume": (Action.OPERATE, resume),
+    "readmit": (Action.OPERATE, readmit),
+}

@@ -1,0 +1,17 @@
+"""FedYogi: v(t) = v(t-1) - (1 - beta2) * d(t)^2 * sign(v(t-1) - d(t)^2). The rest is in ``adaptive``."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from quoracy.learn.rules.adaptive import Adaptive
+from quoracy.learn.rules.base import Row
+
+
+class FedYogi(Adaptive):
+    def __init__(self, server_lr: float, beta1: float, beta2: float, tau: float) -> None:
+        super().__init__(server_lr, beta1, tau)
+        self.beta2 = beta2
+
+    def rescale(self, scale: Row, square: Row) -> Row:
+        return scale - (1 - self.beta2) * square * np.sign(scale - square)

@@ -1,0 +1,44 @@
+"""Chunks on their way into a store, and their digest."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+from blake3 import blake3
+
+from quoracy.core.errors import DigestMismatch, ObjectCorrupt
+from quoracy.ports.objects import CHUNK_BYTES
+
+
+def checked(chunks: Iterable[bytes], key: str, digest: str) -> Iterator[bytes]:
+    """The same chunks; at their end DigestMismatch, if they are not what the digest says."""
+    if not digest:
+        yield from chunks
+        return
+    found = blake3()
+    for chunk in chunks:
+        found.update(chunk)
+        yield chunk
+    if found.hexdigest() != digest:
+        raise DigestMismatch(key, digest, found.hexdigest())
+
+
+def trusted(chunks: Iterable[bytes], key: str, digest: str) -> Iterator[bytes]:
+    """As ``checked``, for what comes out of a store: then it is the store that is wrong."""
+    try:
+        yield from checked(chunks, key, digest)
+    except DigestMismatch as wrong:
+        raise ObjectCorrupt(key, f"the digest should be {wrong.wanted}, what is stored has {wrong.found}") from None
+
+
+def file_chunks(path: Path) -> Iterator[bytes]:
+    with path.open("rb", buffering=0) as file:
+        while chunk := file.read(CHUNK_BYTES):
+            yield chunk
+
+
+def pieces(content: bytes) -> Iterator[bytes]:
+    view = memoryview(content)
+    for start in range(0, len(content), CHUNK_BYTES):
+        yield bytes(view[start : start + CHUNK_BYTES])

@@ -1,0 +1,90 @@
+"""What happens to a participant, told as it happens: to a callback, and to the log of the program (``quoracy``)."""
+
+from __future__ import annotations
+
+import logging
+from typing import Any
+
+from quoracy.sdk.companion import log
+from quoracy.sdk.partaking import Work
+from quoracy.sdk.partaking_mirror import Outcome, PartakingMirror
+from quoracy.sdk.tasks import OnNews, ParticipantNews
+
+
+class Teller:
+    def __init__(self, member: str, on_news: OnNews | None) -> None:
+        self._member = member
+        self._on_news = on_news
+        self._incarnation = 0
+        self._away = False
+        self._turned = ""
+        self._standby = ""
+        self._trouble = ""
+
+    def look(self, mirror: PartakingMirror) -> None:
+        """What has changed since the last look, apart from rounds."""
+        incarnation = mirror.known.incarnation
+        if incarnation and incarnation != self._incarnation:
+            self._incarnation = incarnation
+            self._turned = ""
+            again = "" if incarnation == 1 else f", as its life {incarnation}"
+            self._tell("joined", f"{self._member} takes part in {mirror.settings.run}{again}")
+        if mirror.outage is not None and not self._away and mirror.outage.tries > 1:
+            self._away = True
+            self._tell("unreachable", f"no coordinator: {mirror.outage.why}; tries on", level=logging.WARNING)
+        elif mirror.outage is None and self._away:
+            self._away = False
+            self._tell("reachable", "the coordinator answers")
+        if mirror.turned is not None and mirror.turned.why != self._turned:
+            self._turned = mirror.turned.why
+            self._tell("later", f"not let in yet: {mirror.turned.why}; tries on", level=logging.WARNING)
+        self._stands(mirror)
+
+    def _stands(self, mirror: PartakingMirror) -> None:
+        standing = mirror.standing
+        waits = standing is not None and standing.phase == "STANDBY" and mirror.over is None
+        why = standing.reason if waits and standing is not None else ""
+        if why and why != self._standby:
+            self._tell("standby", why)
+        self._standby = why
+
+    def trouble(self, what: str, error: Exception) -> None:
+        """With weights. Said once for each reason."""
+        text = f"cannot {what} weights: {error}; tries on"
+        if text != self._trouble:
+            self._trouble = text
+            self._tell("unreachable", text, level=logging.WARNING)
+
+    def round(self, work: Work) -> None:
+        what = f"round {work.round} of {work.rounds}: {work.epochs} epochs" if work.round >= 0 else "initial weights"
+        self._tell("round", what, round=work.round)
+
+    def epoch(self, work: Work, number: int, metrics: dict[str, float]) -> None:
+        text = f"round {work.round}: epoch {number + 1} of {work.epochs}{_numbers(metrics)}"
+        self._tell("epoch", text, level=logging.DEBUG, round=work.round, metrics=metrics)
+
+    def trained(self, work: Work, samples: int, metrics: dict[str, Any]) -> None:
+        text = f"round {work.round}: trained on {samples} samples{_numbers(metrics)}"
+        self._tell("trained", text, round=work.round, samples=samples, metrics=metrics)
+
+    def verdict(self, outcome: Outcome) -> None:
+        called = f"round {outcome.round}" if outcome.round >= 0 else "initial weights"
+        said = "admitted" if outcome.admitted else f"not counted: {outcome.why}"
+        level = logging.INFO if outcome.admitted else logging.WARNING
+        self._tell("verdict", f"{called}: {said}", level=level, round=outcome.round, admitted=outcome.admitted)
+
+    def over(self, ended: str, reason: str) -> None:
+        self._tell("over", f"{ended}: {reason}" if reason else ended)
+
+    def _tell(self, what: Any, text: str, *, level: int = logging.INFO, **more: Any) -> None:
+        log.log(level, "%s: %s", self._member, text)
+        if self._on_news is not None:
+            try:
+                self._on_news(ParticipantNews(what, text, **more))
+            except Exception:
+                log.exception("%s: on_news failed; a callback must not cost a training", self._member)
+
+
+def _numbers(metrics: dict[str, Any]) -> str:
+    shown = ", ".join(f"{name} {value:.4g}" for name, value in metrics.items() if isinstance(value, float))
+    return f": {shown}" if shown else ""

@@ -1,0 +1,296 @@
+"""A participant of a federated run: waits for its turn, fetches, trains, brings its update, and waits again.
+
+All that is decided about rounds is decided in ``partaking``, in the sidecar; here is what only the training process can
+do. One thread stands beside a round, takes in what comes, and hands the place back if SIGTERM came and the training
+goes on for too long.
+"""
+
+from __future__ import annotations
+
+import atexit
+import os
+import secrets
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+from typing import Any, Final, TypeVar
+
+from quoracy.core.errors import ConfigError, ObjectCorrupt, ObjectMissing, ObjectsError, QuoracyError, Refused
+from quoracy.learn.header import BadTensors
+from quoracy.sdk.arrays import Loaded, load, write
+from quoracy.sdk.companion import log
+from quoracy.sdk.depot import Depot
+from quoracy.sdk.errors import (
+    Closed,
+    Draining,
+    RunClosed,
+    Superseded,
+    UnfitUpdate,
+    Unreachable,
+    WeightsFailed,
+    WorkerError,
+    reason_of,
+)
+from quoracy.sdk.partaking import Offer, Work
+from quoracy.sdk.partaking_flows import NEWS, PartakingFlows
+from quoracy.sdk.partaking_mirror import Outcome, PartakingMirror
+from quoracy.sdk.partaking_news import Teller
+from quoracy.sdk.settings import Settings
+from quoracy.sdk.tasks import Ledger, OnNews, Summary, Task, checked_metrics
+from quoracy.sdk.waiting import Waiting
+
+T = TypeVar("T")
+FIRST_PAUSE_S: Final = 0.1
+LONGEST_PAUSE_S: Final = 10.0
+TRIES: Final = 5
+"""For an object that is not there, or is damaged: that does not pass by waiting."""
+PASSING: Final = frozenset(
+    {"not_serving", "draining", "too_fast", "overloaded", "outcome_unknown", "upload_offset", "digest_mismatch"}
+)
+"""Refusals that the next try may not meet: of another server, or of an upload that was damaged or doubled."""
+
+Trained = tuple[Mapping[str, Any], int, dict[str, Any]]
+Trainer = Callable[[dict[str, Any], Task], tuple[Mapping[str, Any], int, Mapping[str, Any] | None]]
+
+
+class Means:
+    """What a participant brings along: how to train, what to begin with, and what its numbers are stored as."""
+
+    def __init__(
+        self,
+        train: Trainer,
+        initial: Callable[[], Any] | None = None,
+        codes: Callable[[], Mapping[str, str]] = dict,
+        dataset: Any = None,
+        check: bool = True,
+    ) -> None:
+        self.train = train
+        self.initial = initial
+        self.codes = codes
+        self.dataset = dataset
+        self.check = check
+
+
+class Participant(Waiting[PartakingMirror]):
+    def __init__(
+        self,
+        settings: Settings,
+        means: Means,
+        depot: Callable[[Callable[[], None]], tuple[Depot, Callable[[], Path]]],
+        *,
+        on_news: OnNews | None,
+        handle_sigterm: bool | None,
+    ) -> None:
+        self._telling = threading.RLock()
+        super().__init__(PartakingMirror(settings, secrets.token_bytes(32)))
+        self._flows = PartakingFlows(self._mirror, self._page, self._drain)
+        self._means = means
+        self._teller = Teller(settings.member, on_news)
+        self._trained = self._admitted = 0
+        self._refused: list[tuple[int, str]] = []
+        try:
+            self._depot, self._temporary = depot(self._page.progress)
+            self._drain.install(handle_sigterm)
+        except BaseException as error:
+            self.close(reason_of(error))
+            raise
+        atexit.register(self.close, "its process ended")
+
+    # -- the whole of it --------------------------------------------------------------------------------------------
+
+    def take_part(self) -> Summary:
+        """Until the run is over, SIGTERM comes, or a newer process has taken the id. Whatever else ends it is
+        raised."""
+        try:
+            summary = self._ended()
+        except BaseException as error:
+            self.close(reason_of(error))
+            raise
+        self.close()
+        self._teller.over(summary.ended, summary.reason)
+        return summary
+
+    def _ended(self) -> Summary:
+        try:
+            while (work := self._next()) is not None:
+                self._do(work)
+            return self._summary("finished", self._mirror.over or "")
+        except Draining as error:
+            return self._summary("drained", error.why)
+        except Superseded as error:
+            return self._summary("superseded", error.why)
+        except RunClosed as error:
+            return self._summary("finished", error.why)
+
+    def _summary(self, ended: Any, reason: str) -> Summary:
+        return Summary(
+            self.run, self.member, self._trained, self._admitted, tuple(self._refused), ended, reason
+        )  # fmt: skip
+
+    def close(self, reason: str = "done") -> None:
+        """Leave, unless that was done, and end the sidecar."""
+        if self._closed or os.getpid() != self._pid:
+            return
+        self._closed = True
+        atexit.unregister(self.close)
+        try:
+            self._run(self._flows.leave(reason, Closed(f"{self.member} has left: {reason}")))
+        except WorkerError:
+            pass
+        finally:
+            self._end()
+
+    def _next(self) -> Work | None:
+        while True:
+            found: Work | None = self._run(self._flows.next_work())
+            if found is not NEWS:
+                return found
+
+    def _deliver(self) -> None:
+        """From whichever thread, one at a time."""
+        with self._telling:
+            self._count()
+            self._teller.look(self._mirror)
+
+    def _count(self) -> None:
+        """What became of updates since the last look."""
+        while self._mirror.outcomes:
+            outcome: Outcome = self._mirror.outcomes.popleft()
+            if outcome.admitted:
+                self._admitted += outcome.round >= 0
+            else:
+                self._refused.append((outcome.round, outcome.why))
+            self._teller.verdict(outcome)
+
+    # -- one round --------------------------------------------------------------------------------------------------
+
+    def _do(self, work: Work) -> None:
+        self._teller.round(work)
+        self._page.progress()
+        with self._watching(work):
+            offer = self._made(work)
+        if offer is not None:
+            self._run(self._flows.offer(offer))
+            while self._run(self._flows.settled(work)) is NEWS:
+                continue
+
+    def _made(self, work: Work) -> Offer | None:
+        """Fetched, trained and brought; None if nobody waits for it any more."""
+        like = self._patiently(work, "fetch", lambda: self._fetched(work)) if work.round >= 0 else None
+        if not self._mirror.wants(work):
+            return None
+        ledger = Ledger(self._page, lambda: self._mirror.wants(work), self._why_stop, partial(self._teller.epoch, work))
+        arrays, samples, metrics = self._initial() if like is None else self._train(work, like, ledger)
+        if not self._mirror.wants(work):
+            return None
+        path = self._temporary()
+        try:
+            digest = write(path, arrays, like, self._means.codes(), self._means.check)
+            if self._patiently(work, "upload", lambda: self._uploaded(path, digest)) is None:
+                return None
+            return Offer(work.round, work.ticket, samples, digest, path.stat().st_size, metrics, ledger.history)
+        finally:
+            path.unlink(missing_ok=True)
+
+    def _initial(self) -> Trained:
+        assert self._means.initial is not None, "only those that can give initial weights are asked for them"
+        arrays = self._means.initial()
+        if not isinstance(arrays, Mapping) or not arrays:
+            raise UnfitUpdate(f"initial gave {type(arrays).__name__}", "a dict of numpy arrays by name")
+        return arrays, 0, {}
+
+    def _train(self, work: Work, like: Loaded, ledger: Ledger) -> Trained:
+        task = Task(
+            self.run, self.member, work.round, work.rounds, work.epochs, work.epoch_base, dict(work.hyper),
+            self._means.dataset, ledger,
+        )  # fmt: skip
+        self._page.report(epoch=work.epoch_base)
+        self._page.forget_metrics()
+        returned = self._means.train(dict(like.arrays), task)
+        self._trained += 1
+        arrays, samples, metrics = _checked(returned)
+        self._teller.trained(work, samples, metrics)
+        return arrays, samples, metrics
+
+    def _why_stop(self) -> WorkerError | None:
+        """Why a training that reports progress need not go on; one that only waits for nothing looks itself."""
+        ended = self._mirror.ended
+        return ended if self._mirror.over is None and isinstance(ended, WorkerError) else None
+
+    def _fetched(self, work: Work) -> Loaded:
+        path = self._depot.fetch(work.weights)
+        try:
+            return load(path)
+        except BadTensors as error:
+            why = f"the weights of round {work.round} ({work.weights[:12]}) cannot be used: {error}"
+            raise WeightsFailed(why, "the run needs other initial weights", "object_corrupt") from None
+
+    def _uploaded(self, path: Path, digest: str) -> bool:
+        self._depot.upload(path, digest)
+        return True
+
+    def _patiently(self, work: Work, what: str, act: Callable[[], T]) -> T | None:
+        """Do it, again and again while that may help and somebody waits for it. None: nobody does any more."""
+        pause_s = FIRST_PAUSE_S
+        since_s = self._flows.now()
+        in_vain = 0
+        while True:
+            try:
+                return act()
+            except (ConfigError, UnfitUpdate, WeightsFailed):
+                raise
+            except (ObjectsError, Unreachable, Refused, OSError) as error:
+                if isinstance(error, Refused) and error.code not in PASSING:
+                    raise WeightsFailed(error.refusal.why, error.refusal.fix, error.code) from None
+                if isinstance(error, ObjectMissing | ObjectCorrupt):
+                    in_vain += 1
+                    if in_vain >= TRIES:
+                        raise WeightsFailed(f"weights cannot be {what}ed: {error}", "", error.code) from None
+                self._depot.forget()
+                self._teller.trouble(what, error)
+                self._give_up(since_s, what, error)
+            if not self._run(self._flows.pause(work, pause_s)):
+                return None
+            pause_s = min(LONGEST_PAUSE_S, 2 * pause_s)
+
+    def _give_up(self, since_s: float, what: str, error: Exception) -> None:
+        give_up_s = self._mirror.settings.patience.give_up_s
+        if give_up_s is not None and self._flows.now() - since_s >= give_up_s:
+            code = error.code if isinstance(error, QuoracyError) else ""
+            raise WeightsFailed(f"weights could not be {what}ed for give_up_s = {give_up_s:g}: {error}", "", code)
+
+    @contextmanager
+    def _watching(self, work: Work) -> Iterator[None]:
+        done: list[bool] = []
+        thread = threading.Thread(target=self._watch, args=(work, done), name="quoracy-watch", daemon=True)
+        thread.start()
+        try:
+            yield
+        finally:
+            done.append(True)
+            self._ring()
+            thread.join()
+
+    def _watch(self, work: Work, done: list[bool]) -> None:
+        try:
+            while self._run(self._flows.watch(work, done)) is NEWS:
+                continue
+        except QuoracyError as error:
+            log.debug("%s: the watch has ended: %s", self.member, error)
+
+
+def _checked(returned: Any) -> Trained:
+    if not isinstance(returned, tuple) or len(returned) != 3:
+        raise UnfitUpdate(f"train returned {type(returned).__name__}", "return (weights, samples, metrics)")
+    arrays, samples, metrics = returned
+    if not isinstance(arrays, Mapping) or not arrays:
+        raise UnfitUpdate(f"train returned {type(arrays).__name__} as weights", "a dict of numpy arrays by name")
+    try:
+        count = int(samples)
+    except (TypeError, ValueError):
+        count = 0
+    if not 1 <= count <= 2**53:
+        raise UnfitUpdate(f"train returned samples = {samples!r}", "how many samples it has trained on, at least 1")
+    return arrays, count, checked_metrics(metrics)

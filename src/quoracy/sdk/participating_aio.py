@@ -1,0 +1,39 @@
+"""``participate_async``: the same participant, for programs with an event loop.
+
+The logic blocks, so it has a thread. A trainer that is a coroutine function runs in the event loop, any other one in
+that thread, so that a training that computes for minutes does not hold up the loop.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+from quoracy.core.errors import ConfigError
+from quoracy.sdk.participating import prepare
+from quoracy.sdk.tasks import Summary
+
+
+async def participate_async(
+    url: str | None = None, train: Any = None, run: str | None = None, **options: Any
+) -> Summary:
+    """See ``participate``, whose options these are. Cancelled, it leaves as after SIGTERM: a training under way has
+    ``drain_s`` to end, and nothing of it is lost."""
+    if not callable(train):
+        raise ConfigError("train", train, "a function: train(weights, task) -> (weights, samples, metrics)")
+    loop = asyncio.get_running_loop()
+
+    def call(*given: Any) -> Any:
+        returned = train(*given)
+        if not asyncio.iscoroutine(returned):
+            return returned
+        return asyncio.run_coroutine_threadsafe(returned, loop).result()
+
+    participant = await asyncio.to_thread(prepare, url, call, run, **{"handle_sigterm": False} | options)
+    under_way = asyncio.ensure_future(asyncio.to_thread(participant.take_part))
+    try:
+        return await asyncio.shield(under_way)
+    except asyncio.CancelledError:
+        participant.drain()
+        await asyncio.wait((under_way,))
+        raise

@@ -1,0 +1,125 @@
+"""Simulated participants: each drives the same logic as a real one, trains for a while, uploads, and offers.
+
+One can be killed at any time or at a stage of its work, stopped beyond every time-out, slow, poisonous, or one of two
+processes under one name.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from quoracy.core.federated.state import Verdict
+from quoracy.core.members import Cause
+from quoracy.sdk.partaking import Note, Offer, Partaking, Work
+from quoracy.sim.federated.checkers import FederatedCheckers
+from quoracy.sim.federated.workshop import Objects, hexed, samples_of, trained
+from quoracy.sim.network import Network
+from quoracy.sim.processes import RETRY_US, SimProcess
+from quoracy.sim.world import MS, World
+
+USUAL_US: Final = (100 * MS, 900 * MS)
+STAGES: Final = ("assigned", "training", "trained", "uploaded", "offered", "judged")
+
+
+class SimParticipant(SimProcess):
+    logic: Partaking
+    _checkers: FederatedCheckers
+
+    def __init__(
+        self, world: World, network: Network, run: str, member: str, process: int, hosts: list[str],
+        checkers: FederatedCheckers, objects: Objects, initial: bool,
+    ) -> None:  # fmt: skip
+        super().__init__(world, network, member, process, hosts, checkers)
+        self.train_us = USUAL_US
+        self.trainings = 0
+        self.finished = False
+        self.poison = False
+        """Its next update is."""
+        self.forgets = False
+        """To upload what it offers next."""
+        self.dies_at = ""
+        """The stage of its work at which it dies."""
+        self._objects = objects
+        self.logic = Partaking(run, member, self._secret, RETRY_US, about={"initial": initial})
+        self._begin()
+
+    # -- life -------------------------------------------------------------------------------------------------------
+
+    def overdue_command(self) -> Cause | None:
+        return super().overdue_command() if self.present() else None
+
+    def leave(self) -> None:
+        self.logic.leave("had enough")
+
+    def _reaches(self, stage: str) -> bool:
+        """Whether it lives on after this stage of its work."""
+        self.world.note(self.name, lambda: f"{stage}: {self.logic.work}")
+        if self.dies_at == stage:
+            self.kill()
+        return self.alive
+
+    def _look(self) -> None:
+        self.logic.progress += 1
+        super()._look()
+
+    # -- working ----------------------------------------------------------------------------------------------------
+
+    def _act(self) -> None:
+        while self.logic.notes and self.alive:
+            self._react(self.logic.notes.popleft())
+        if self.alive:
+            self._flush()
+
+    def _react(self, note: Note) -> None:
+        match note.what:
+            case "train":
+                if self._reaches("assigned"):
+                    self.world.after(self.world.between(0, 20 * MS), self._train, note.value)
+            case "verdict":
+                self._checkers.judged(self.name, self.member, note.value)
+                self._judged(note.value)
+            case "finished":
+                self.finished = True
+            case "drop" | "lost" | "ended" | "refused":
+                self.world.note(self.name, lambda: f"{note.what}: {note.value}")
+
+    def _judged(self, verdict: Verdict) -> None:
+        self.world.note(self.name, lambda: f"is told {verdict}")
+        self._reaches("judged")
+
+    def _train(self, work: Work) -> None:
+        if self._holds(self._train, work) or self._is_stale(work):
+            return
+        if self._reaches("training"):
+            self.trainings += 1
+            self.world.after(self.world.between(*self.train_us), self._upload, work)
+
+    def _upload(self, work: Work) -> None:
+        if self._holds(self._upload, work) or self._is_stale(work) or not self._reaches("trained"):
+            return
+        digest = trained(self.member, work.round, work.weights)
+        if self.poison:
+            self.poison = False
+            digest = hexed("poison", digest)
+            self._objects.put(digest, poison=True)
+        elif self.forgets:
+            self.forgets = False
+            digest = hexed("forgotten", digest)
+        else:
+            self._objects.put(digest, poison=False)
+        if self._reaches("uploaded"):
+            self.world.after(self.world.between(0, 20 * MS), self._offer, work, digest)
+
+    def _offer(self, work: Work, digest: str) -> None:
+        if self._holds(self._offer, work, digest):
+            return
+        samples = samples_of(self.member) if work.round >= 0 else 0
+        metrics: dict[str, float | list[float]] = {"loss": samples / 7}
+        if self.logic.offer(Offer(work.round, work.ticket, samples, digest, 100, metrics)):
+            self.logic.tick(self.clock_us())
+            self._act()
+            self._reaches("offered")
+
+    def _is_stale(self, work: Work) -> bool:
+        """Told to drop it, or somebody else's offer is being looked at."""
+        return self.logic.work is None or self.logic.work.ticket != work.ticket or self.logic.waits or self.ended()

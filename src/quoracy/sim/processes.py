@@ -1,0 +1,141 @@
+"""What every simulated member has in common, whatever it does: an address, a clock of its own that drifts, a host that
+it talks to until that falls silent, and a life that can be ended or stopped at any moment.
+
+What reaches a process while it is stopped is held, and done when it goes on: later than anybody expects.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from quoracy.core.members import Cause
+from quoracy.core.messages import Answered, Call, Moved
+from quoracy.sdk.membership import Membership, Stage
+from quoracy.sim.checkers import Checkers
+from quoracy.sim.network import Network
+from quoracy.sim.world import MS, World
+
+TICK_US: Final = 150 * MS
+RETRY_US: Final = 300 * MS
+DEAF_US: Final = 900 * MS
+"""Nothing heard for so long: try another host."""
+OVERDUE_US: Final = 4_000 * MS
+"""A command that nobody has answered for longer than anything takes."""
+
+
+class SimProcess:
+    """One process. ``name`` is its address; several processes may come to live under one member id."""
+
+    logic: Membership
+
+    def __init__(
+        self, world: World, network: Network, member: str, process: int, hosts: list[str], checkers: Checkers
+    ) -> None:
+        """Whoever is made from this sets ``logic``, and then begins."""
+        self.world = world
+        self.network = network
+        self.member = member
+        self.name = f"{member}#{process}"
+        self.alive = True
+        self._hosts = hosts
+        self._host = world.rng.choice(hosts)
+        self._checkers = checkers
+        self._secret = world.rng.randbytes(32)
+        self._clock = (world.between(0, 10**9), world.rng.uniform(0.97, 1.03))
+        self._heard_us = world.now_us
+        self._stopped = False
+        self._held: list[tuple[Any, tuple[Any, ...]]] = []
+
+    def _begin(self) -> None:
+        self.network.attach(self.name, self._receive)
+        self.world.note(self.name, lambda: "starts")
+        self.logic.connect(self.clock_us())
+        self._flush()
+        self.world.after(self.world.between(0, TICK_US), self._tick)
+
+    # -- life -------------------------------------------------------------------------------------------------------
+
+    def ended(self) -> bool:
+        return self.logic.stage is Stage.ENDED
+
+    def present(self) -> bool:
+        return self.alive and not self.ended()
+
+    def kill(self) -> None:
+        self.alive = False
+        self.network.detach(self.name)
+        self.world.note(self.name, lambda: "is killed")
+
+    def stop(self) -> None:
+        self._stopped = True
+        self.world.note(self.name, lambda: "is stopped")
+
+    def go_on(self) -> None:
+        if not self._stopped:
+            return
+        self._stopped = False
+        self.world.note(self.name, lambda: "goes on")
+        held, self._held = self._held, []
+        for action, args in held:
+            action(*args)
+
+    def clock_us(self) -> int:
+        offset_us, rate = self._clock
+        return offset_us + int(self.world.now_us * rate)
+
+    def overdue_command(self) -> Cause | None:
+        overdue = self.logic.waited_us(self.clock_us()) > OVERDUE_US
+        return self.logic.open_command() if overdue else None
+
+    def _holds(self, action: Any, *args: Any) -> bool:
+        """Whether the process cannot do this now: it is dead, or stopped and will do it when it goes on."""
+        if self._stopped and self.alive:
+            self._held.append((action, args))
+        return self._stopped or not self.alive
+
+    # -- talking ----------------------------------------------------------------------------------------------------
+
+    def _receive(self, source: str, message: Any) -> None:
+        if self._holds(self._receive, source, message):
+            return
+        if source == self._host:
+            self._heard_us = self.world.now_us
+        if isinstance(message, Answered):
+            self._checkers.answered(self.name, message.cause, message.answer)
+        self._hear(message)
+        if isinstance(message, Moved) and message.address and message.address != self._host:
+            self._turn_to(message.address)
+        self._act()
+
+    def _hear(self, message: Any) -> None:
+        self.logic.receive(message, self.clock_us())
+
+    def _tick(self) -> None:
+        if self._holds(self._tick) or self.ended():
+            return
+        if self.world.now_us - self._heard_us > DEAF_US:
+            self._turn_to(self.world.rng.choice(self._hosts))
+        self._look()
+        self._act()
+        self.world.after(TICK_US, self._tick)
+
+    def _look(self) -> None:
+        """Every moment, whether something was heard or not."""
+        self.logic.tick(self.clock_us())
+
+    def _turn_to(self, host: str) -> None:
+        self._host = host
+        self._heard_us = self.world.now_us
+        self.logic.connect(self.clock_us())
+
+    def _flush(self) -> None:
+        for message in self.logic.take():
+            if isinstance(message, Call):
+                self._checkers.attempted(self.name, message.cause)
+            said = f"{type(message).__name__} {getattr(message, 'cause', '')}"
+            self.world.note(self.name, lambda said=said: f"-> {self._host}: {said}")  # type: ignore[misc]
+            self.network.send(self.name, self._host, message)
+
+    def _act(self) -> None:
+        """Whatever follows from what was heard."""
+        raise NotImplementedError

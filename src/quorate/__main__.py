@@ -1,6 +1,0 @@
-"""``python -m quorate``: the command line, where the ``quorate`` script is not on the path."""
-
-from quorate.cli import main
-
-if __name__ == "__main__":
-    main()

@@ -1,5 +1,0 @@
-"""Ranks without a coordinator, simulated: processes, the store they share, what goes wrong, and what must hold."""
-
-from quorate.sim.ranks.life import Life, Outcome, live
-
-__all__ = ["Life", "Outcome", "live"]

@@ -1,1 +1,0 @@
-"""Written by ``python -m quorate.wire.generate`` from ``proto/``: do not change by hand."""
