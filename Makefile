@@ -8,7 +8,7 @@ READY := .venv/.ready
 # Compiled modules are kept, whatever the environment says: the tests start two thousand processes.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: demo test tools check style types layers pages lives soak bench docs release clean
+.PHONY: demo test tools check style types layers pages lives shake soak bench docs release clean
 
 demo: $(BASE)  ## a whole run on this machine, with faults on the way
 	$(BIN)/quoracy demo cluster
@@ -40,6 +40,9 @@ lives: $(READY)  ## two hundred, simulated
 	$(BIN)/quoracy sim ranks --seeds 1..50
 	$(BIN)/quoracy sim federated --seeds 1..50
 	$(BIN)/quoracy sim witnessed --seeds 1..50
+
+shake: tools $(READY)  ## TESTS=…, twenty times beside a busy process per core and once with SIGINT ignored
+	$(BIN)/python tests/shake.py $(TESTS)
 
 soak: tools $(READY)  ## the long ones
 	$(BIN)/quoracy sim cluster --seeds 1..500
