@@ -130,6 +130,32 @@ def test_what_is_said_of_the_result_is_true(settings: Aggregation, tmp_path: Pat
         assert result.state_digest == digest_of(result.state)
 
 
+def half_frozen(frozen: Arrays, seed: int) -> Arrays:
+    """Of every tensor the odd numbers as they were, the even ones trained."""
+    dice = np.random.default_rng(seed)
+    moved = {name: array + dice.standard_normal(array.shape).astype(array.dtype) for name, array in frozen.items()}
+    return {name: np.where(np.arange(array.size) % 2, array, moved[name]) for name, array in frozen.items()}
+
+
+@pytest.mark.parametrize("settings", EVERY[:-1], ids=name)
+def test_what_nobody_trained_stays_as_it_was_to_the_bit(settings: Aggregation, tmp_path: Path) -> None:
+    """Round after round, also where it stands between numbers that are trained, and a zero keeps its sign."""
+    dice = np.random.default_rng(7)
+    begun: Arrays = {code: dice.standard_normal(2000).astype(code) for code in ("f2", "f4", "f8", "c8")}
+    begun["f4"][1::50] = -0.0
+    begun["f8"][1::50] = -0.0
+    global_, state = begun, None
+    for number in range(3):
+        (tmp_path / str(number)).mkdir()
+        folder = tmp_path / str(number)
+        files = [update(folder, f"p{n:02}", half_frozen(global_, 20 * number + n), 3 + 7 * n) for n in range(13)]
+        result = made(folder, settings, files, global_, state)
+        global_, state = {name: array.copy() for name, array in load(result.weights).items()}, result.state
+    for code, array in begun.items():
+        assert global_[code][1::2].tobytes() == array[1::2].tobytes(), code
+        assert (global_[code][::2] != array[::2]).any(), "the others are trained"
+
+
 def test_two_updates_of_one_participant_are_refused(tmp_path: Path) -> None:
     files = updates_of(tmp_path, 3)
     with pytest.raises(CannotAggregate, match="two updates of p1"):

@@ -3,7 +3,7 @@
 With d the step from the last model to the mean of the updates, weighted by samples as in the authors' experiments:
 
     m(t) = beta1 * m(t-1) + (1 - beta1) * d(t)
-    v(t) = as the rule says, from v(t-1) and d(t)^2; v(-1) = tau^2
+    v(t) = as the rule says, from v(t-1) and d(t)^2; v(-1) = tau^2, the smallest that the paper allows
     w(t+1) = w(t) + server_lr * m(t) / (sqrt(v(t)) + tau)
 
 There is no bias correction: there is none in the paper.
@@ -15,7 +15,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from quoracy.learn.rules.base import Row, Rule, Slice, weighted_mean
+from quoracy.learn.rules.base import Row, Rule, Slice, moved, weighted_mean
 from quoracy.learn.rules.whole import exact_weighted_mean
 
 
@@ -43,7 +43,7 @@ class Adaptive(Rule):
         scale = self.rescale(piece.state["scale"].astype("<f8"), step * step)
         piece.state["mean"][:] = mean
         piece.state["scale"][:] = scale
-        return piece.previous + self.server_lr * mean / (np.sqrt(scale) + self.tau)
+        return moved(piece.previous, self.server_lr * mean / (np.sqrt(scale) + self.tau))
 
     def merge_whole(self, piece: Slice) -> Row:
         return exact_weighted_mean(piece)

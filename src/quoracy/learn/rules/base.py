@@ -28,6 +28,7 @@ from quoracy.core.errors import ProtocolError
 Rows = NDArray[np.floating[Any]]
 Row = NDArray[np.floating[Any]]
 Weights = NDArray[np.float64]
+Places = NDArray[np.intp]
 TOGETHER: Final = 4
 """Products added in float32 before they go into a sum in float64."""
 
@@ -54,6 +55,26 @@ class Slice:
     def rows(self) -> Rows:
         """The views as one matrix, a copy that is yours to change."""
         return np.stack(self.views)
+
+    @cached_property
+    def agreed(self) -> Places | None:
+        """The places at which all updates have the same number; None: there are none. Updates that were trained differ
+        almost everywhere, so that the first two of them tell nearly all."""
+        first, *others = self.views
+        if not others:
+            return np.arange(len(first))
+        same = first == others[0]
+        if not same.any():
+            return None
+        places = np.flatnonzero(same)
+        for view in others[1:]:
+            if len(places) * 8 > len(first):
+                places = places[(view == first)[places]]
+            elif len(places):
+                places = places[view[places] == first[places]]
+            else:
+                return None
+        return places if len(places) else None
 
     def as_floats(self) -> Slice:
         """Whole numbers as float64, which holds them exactly up to 2 ** 53."""
@@ -93,9 +114,10 @@ class Rule:
 
 
 def weighted_mean(piece: Slice) -> Row:
-    """In float64 and in the order of the updates. Divided once, at the end: weights that are whole numbers make
-    products without rounding, so that updates which agree come out as they are."""
+    """In float64 and in the order of the updates, divided once at the end. Where all agree, what they agree on."""
     whole = _positive(piece.weights)
+    if _all_agree(piece):
+        return piece.views[0].astype(np.float64)
     total: Row = np.zeros(len(piece.previous))
     part = np.empty_like(total)
     for view, weight in zip(piece.views, piece.weights.tolist(), strict=True):
@@ -103,7 +125,7 @@ def weighted_mean(piece: Slice) -> Row:
         part *= weight
         total += part
     total /= whole
-    return total
+    return as_agreed(piece, total)
 
 
 def fast_weighted_mean(piece: Slice) -> Row:
@@ -112,6 +134,8 @@ def fast_weighted_mean(piece: Slice) -> Row:
     if piece.previous.dtype != np.float32:
         return weighted_mean(piece)
     _positive(piece.weights)
+    if _all_agree(piece):
+        return piece.views[0].copy()
     shares = (piece.weights / piece.weights.max()).astype(np.float32)
     total: Row = np.zeros(len(piece.previous))
     few, part = np.empty(len(total), np.float32), np.empty(len(total), np.float32)
@@ -125,7 +149,26 @@ def fast_weighted_mean(piece: Slice) -> Row:
             few += part
     total += few
     total /= reduce(add, shares.tolist())  # not sum, which rounds in another way from Python 3.12 on
-    return total
+    return as_agreed(piece, total)
+
+
+def as_agreed(piece: Slice, merged: Row) -> Row:
+    """``merged``, in place, with the very number where all updates have one. A sum that is divided again may come out
+    one unit beside it, and a layer that nobody trains would drift from round to round; also a zero keeps its sign."""
+    if piece.agreed is not None:
+        merged[piece.agreed] = piece.views[0][piece.agreed]
+    return merged
+
+
+def moved(previous: Row, step: Row) -> Row:
+    """The numbers after this step. Where it is 0 they are what they were, also a zero with a sign."""
+    numbers: Row = previous + step
+    np.copyto(numbers, previous, where=step == 0)
+    return numbers
+
+
+def _all_agree(piece: Slice) -> bool:
+    return piece.agreed is not None and len(piece.agreed) == len(piece.previous)
 
 
 def _positive(weights: Weights) -> float:

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from quoracy.learn.rules.base import CannotAggregate, Row, Rule, Slice, mean
+from quoracy.learn.rules.base import CannotAggregate, Row, Rule, Slice, as_agreed, mean
 from quoracy.learn.rules.distances import Distances, Matrix, scores
 from quoracy.learn.rules.order import in_order
 from quoracy.learn.rules.whole import apart, exact_mean
@@ -35,7 +35,7 @@ class Bulyan(Rule):
         return sorted(choose(squared, f, count - 2 * f))
 
     def merge(self, piece: Slice) -> Row:
-        return mean(self._nearest(piece))
+        return as_agreed(piece, mean(self._nearest(piece)))
 
     def merge_whole(self, piece: Slice) -> Row:
         return exact_mean(self._nearest(piece))

@@ -7,7 +7,7 @@ Classification", section 4.3. With d the step from the last model to the mean of
 
 from __future__ import annotations
 
-from quoracy.learn.rules.base import Row, Rule, Slice, weighted_mean
+from quoracy.learn.rules.base import Row, Rule, Slice, moved, weighted_mean
 from quoracy.learn.rules.whole import exact_weighted_mean
 
 
@@ -26,8 +26,7 @@ class FedAvgM(Rule):
         velocity += step
         piece.state["velocity"][:] = velocity
         velocity *= self.server_lr
-        velocity += piece.previous
-        return velocity
+        return moved(piece.previous, velocity)
 
     def merge_whole(self, piece: Slice) -> Row:
         return exact_weighted_mean(piece)

@@ -3,7 +3,7 @@ definition 1. Of an even number of updates it is the mean of the two in the midd
 
 from __future__ import annotations
 
-from quoracy.learn.rules.base import Row, Rule, Slice, mean
+from quoracy.learn.rules.base import Row, Rule, Slice, as_agreed, mean
 from quoracy.learn.rules.order import in_order
 from quoracy.learn.rules.whole import exact_mean
 
@@ -11,7 +11,7 @@ from quoracy.learn.rules.whole import exact_mean
 class Median(Rule):
     def merge(self, piece: Slice) -> Row:
         middle = _middle(piece)
-        return middle[0] if len(middle) == 1 else mean(middle)
+        return as_agreed(piece, middle[0] if len(middle) == 1 else mean(middle))
 
     def merge_whole(self, piece: Slice) -> Row:
         return exact_mean(_middle(piece))

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from quoracy.learn.rules.base import CannotAggregate, Row, Rule, Slice, mean
+from quoracy.learn.rules.base import CannotAggregate, Row, Rule, Slice, as_agreed, mean
 from quoracy.learn.rules.distances import Distances, scores
 from quoracy.learn.rules.whole import exact_mean
 
@@ -37,7 +37,7 @@ class MultiKrum(Rule):
         return sorted(int(place) for place in best)
 
     def merge(self, piece: Slice) -> Row:
-        return mean(piece.views)
+        return as_agreed(piece, mean(piece.views))
 
     def merge_whole(self, piece: Slice) -> Row:
         return exact_mean(piece.views)

@@ -4,7 +4,7 @@ Rates", definition 2: of every number the mean without the largest and the small
 from __future__ import annotations
 
 from quoracy.core.federated.aggregation import trimmed
-from quoracy.learn.rules.base import CannotAggregate, Row, Rule, Slice, mean
+from quoracy.learn.rules.base import CannotAggregate, Row, Rule, Slice, as_agreed, mean
 from quoracy.learn.rules.order import in_order
 from quoracy.learn.rules.whole import exact_mean
 
@@ -14,7 +14,7 @@ class TrimmedMean(Rule):
         self.trim = trim
 
     def merge(self, piece: Slice) -> Row:
-        return mean(self._kept(piece))
+        return as_agreed(piece, mean(self._kept(piece)))
 
     def merge_whole(self, piece: Slice) -> Row:
         return exact_mean(self._kept(piece))
