@@ -138,6 +138,7 @@ async def open_coordinator(config: ServerConfig, log: Log | None = None) -> Asyn
     stack = ExitStack()
     where_objects, scratch = _place_objects(config.store, stack)
     service.shelf = Shelf(where_objects)
+    service.modules = config.workshop.modules
     workshop = Workshop(server, where_objects, scratch, config.workshop)
     try:
         await _open_doors(running, config)

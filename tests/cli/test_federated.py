@@ -30,6 +30,12 @@ def test_a_task_that_cannot_be_is_refused_with_what_can(options: list[str], said
     assert said in " ".join(refused.stderr.split())
 
 
+def test_a_task_that_nobody_knows_is_refused_with_those_there_are() -> None:
+    refused = quoracy("task", "mnist")
+    assert refused.returncode == 2
+    assert "TASK = 'mnist': one of: fashion-mnist, digits" in " ".join(refused.stderr.split())
+
+
 def test_as_many_in_a_round_as_there_are_is_no_mistake() -> None:
     done = quoracy("task", "digits", "--participants", "2", "--per-round", "2", "--rounds", "1", "--json")
     assert done.returncode == 0, done.stderr

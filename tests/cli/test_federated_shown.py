@@ -28,6 +28,7 @@ def row(number: int) -> dict[str, Any]:
     return {
         "round": number, "attempts": 1, "because": "all", "began_s": number, "closed_s": number + 0.5,
         "done_s": number + 0.75, "updates": 9, "samples": 1234, "admitted": [DIES, LATE], "dropped": dropped,
+        "clipped": [],
         "metrics": {"loss": 1.0 / (number + 1)}, "evaluation": {"accuracy": 0.5 + 0.03 * number}, "weights": "0" * 64,
         "size_bytes": 1000,
     }  # fmt: skip

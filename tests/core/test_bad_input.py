@@ -92,7 +92,7 @@ class Remembered:
             assert row == [f"{self.cause.member}/{self.cause.seq}", self.cause.incarnation, msgspec.to_builtins(answer)]
         else:
             old = next(r for r in before["members"] if r[0] == self.cause.member)
-            assert row == [*old[:5], self.cause.seq, msgspec.to_builtins(answer)]
+            assert row == [*old[:5], self.cause.seq, msgspec.to_builtins(answer), *old[7:]]
         return after
 
 

@@ -262,3 +262,26 @@ def test_the_roster_decides_as_its_dumb_twin_does(steps: list[tuple[str, str, in
             assert outcome == Repeat(Accepted(twin.answers[member, first, second]))
         else:
             assert code(outcome) == ("answer_forgotten" if second < len(said) else "sequence_gap")
+
+
+def brought(roster: Roster, member: str, token: str, most: int) -> str:
+    """Joins, if the token lets it; what it is refused as."""
+    known = roster.members.get(member)
+    supersedes = 0 if known is None else known.incarnation
+    assert roster.check_join(member, supersedes, nonce(7), KEY) is None
+    refusal = roster.check_token(member, token, most)
+    if refusal is None:
+        roster.enter(member, nonce(supersedes + 100), KEY, Accepted(1), token)
+    return "" if refusal is None else refusal.code
+
+
+def test_a_token_brings_as_many_ids_as_it_may_and_a_restored_roster_counts_alike() -> None:
+    roster = Roster(100)
+    assert [brought(roster, name, "t", 2) for name in "abc"] == ["", "", "too_many_ids"]
+    assert brought(roster, "a", "t", 2) == "", "a known id costs nothing"
+    assert brought(roster, "a", "u", 1) == "", "and stays the first token's"
+    assert brought(roster, "d", "u", 1) == ""
+    assert [brought(roster, f"n{i}", "", 0) for i in range(5)] == [""] * 5, "without a token nothing is counted"
+    again = Roster(100, dict(roster.members))
+    assert again.brought == roster.brought == {"t": 2, "u": 1}
+    assert brought(again, "e", "t", 2) == brought(again, "f", "u", 1) == "too_many_ids"

@@ -125,6 +125,45 @@ def test_what_is_wrong_with_a_task_is_said(tmp_path: Path) -> None:
         assert why in result.stderr.replace("\n", " "), result.stderr
 
 
+def test_a_run_that_exists_with_other_settings_is_refused_with_both(tmp_path: Path) -> None:
+    folder, file = tmp_path / "data", tmp_path / "task.toml"
+    file.write_text("[task]\nclients = 2\nrounds = 3\n")
+    with federating(folder, file) as started:
+        started.process.send_signal(signal.SIGTERM)
+        started.ended()
+
+    def again(*options: str) -> tuple[int, str]:
+        result = quoracy("federate", file, "--folder", folder, "--port", 0, *options)
+        return result.returncode, " ".join(result.stderr.split())
+
+    code, said = again("--rounds", "4", "--set", 'aggregation={"rule": "fedavgm"}')
+    assert code == 2
+    assert "rounds = 4: the run task exists with rounds = 3" in said
+    assert "aggregation = {'rule': 'fedavgm'," in said
+    assert "exists with aggregation = {'rule': 'fedavg'}" in said
+    code, said = again("--set", "aggregation=median")
+    assert (code, "aggregation = 'median'" in said) == (2, True), said
+    code, said = again("--set", "rounds=-1")
+    assert (code, "rounds = -1: a whole number from 1" in said) == (2, True), said
+
+
+def test_a_task_that_is_finished_says_so_and_one_with_other_settings_is_refused(tmp_path: Path) -> None:
+    folder, file = tmp_path / "data", tmp_path / "task.toml"
+    file.write_text(TASK)
+    with (
+        federating(folder, file, "--clients", 6, "--rounds", 1) as started,
+        crowds(wards(started.url, folder), 1),
+    ):
+        assert started.ended()[0] == 0, started.log.read_text()
+    same = quoracy("federate", file, "--folder", folder, "--port", 0, "--clients", 6, "--rounds", 1)
+    assert same.returncode == 0, same.stderr
+    assert "task hospital is finished already: the run is over after 1 rounds" in " ".join(same.stdout.split())
+    assert "round    0" in same.stdout
+    other = quoracy("federate", file, "--folder", folder, "--port", 0, "--clients", 6, "--rounds", 2)
+    assert other.returncode == 2
+    assert "rounds = 2: the run hospital exists with rounds = 1 and is finished" in " ".join(other.stderr.split())
+
+
 def test_the_weights_to_begin_with_come_from_a_file(tmp_path: Path) -> None:
     folder, file = tmp_path / "data", tmp_path / "task.toml"
     weights = mlp.initial(SIZES["digits"], 5)

@@ -41,7 +41,7 @@ def train(weights: Weights, task: quoracy.Task) -> tuple[Weights, int, dict[str,
 
 def played(folder: Path, rule: str, objects: str) -> list[tuple[str, str]]:
     """Digests of the model and of what the rule kept, of each round."""
-    settings: dict[str, Any] = {"store.objects": objects} if objects else {}
+    settings: dict[str, Any] = {"workshop.modules": [__name__]} | ({"store.objects": objects} if objects else {})
     with Coordinator(folder=folder, **settings) as coordinator, ThreadPoolExecutor(len(SAMPLES)) as threads:
         coordinator.create(
             RUN, "federated", clients=len(SAMPLES), rounds=ROUNDS, aggregation={"rule": rule}, hyper={"lr": 0.25},

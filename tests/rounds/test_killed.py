@@ -39,7 +39,7 @@ def model_of(folder: Path, scratch: Path, kill: bool) -> str:
     own = {"rule": "own", "of": "tests.rounds.test_killed:Held", "settings": {"until": str(go_on)}}
     root = str(Path(__file__).parents[2])
     scratch.mkdir()
-    with Serving(folder, PYTHONPATH=root) as server:
+    with Serving(folder, "--module", "tests.rounds.test_killed", PYTHONPATH=root) as server:
         with Talk(server.url) as talk:
             config = {"clients": 2, "rounds": 2, "aggregation": own, "heartbeat_timeout_s": 60}
             assert talk.ask("create", kind="federated", config=config).refusal is None
@@ -53,7 +53,7 @@ def model_of(folder: Path, scratch: Path, kill: bool) -> str:
             server.process.wait(30)
             go_on.touch()
             assert with_store(folder).head(KEYS.model(1)) is None
-            with Serving(folder, port=server.port, PYTHONPATH=root) as again:
+            with Serving(folder, "--module", "tests.rounds.test_killed", port=server.port, PYTHONPATH=root) as again:
                 for party in both:
                     party.close()
                 return finished(folder, scratch, again, both)

@@ -20,6 +20,8 @@ from tests.rounds.party import Parties, ended, play_round
 from quoracy.cli.top import page
 from quoracy.coordinator import Coordinator
 
+OURS = {"modules": ["tests.rounds.test_seen"]}
+
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
@@ -28,7 +30,7 @@ def folder(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def coordinator(folder: Path) -> Iterator[Coordinator]:
-    with Coordinator(folder=folder, http={"port": 0}, series={"sample_s": 0.1}) as running:
+    with Coordinator(folder=folder, http={"port": 0}, series={"sample_s": 0.1}, workshop=OURS) as running:
         yield running
 
 
@@ -56,14 +58,17 @@ def curve(coordinator: Coordinator, name: str) -> list[float]:
 
 
 def test_every_round_is_a_point_of_the_curves_and_stays_after_a_restart(folder: Path, tmp_path: Path) -> None:
-    with Coordinator(folder=folder, series={"sample_s": 0.1}) as coordinator, Parties(coordinator) as parties:
+    with (
+        Coordinator(folder=folder, series={"sample_s": 0.1}, workshop=OURS) as coordinator,
+        Parties(coordinator) as parties,
+    ):
         played(coordinator, parties, folder, tmp_path)
         ended(coordinator)
         until(lambda: max(curve(coordinator, "round"), default=-1) == 1, "both rounds are in the history")
         assert max(curve(coordinator, "evaluation.accuracy")) == pytest.approx(10 / 3)
         assert max(curve(coordinator, "metric.loss")) == pytest.approx(2 / 3)
         assert max(curve(coordinator, "updates")) == 2
-    with Coordinator(folder=folder, series={"sample_s": 0.1}) as coordinator:
+    with Coordinator(folder=folder, series={"sample_s": 0.1}, workshop=OURS) as coordinator:
         assert max(curve(coordinator, "evaluation.accuracy")) == pytest.approx(10 / 3)
         names = {one["name"] for one in coordinator.ask("series-names", RUN)["series"]}
         assert {"round", "round_s", "updates", "participants.Waiting", "metric.loss", "evaluation.accuracy"} <= names

@@ -30,7 +30,7 @@ def folder(tmp_path: Path) -> Path:
 @pytest.fixture
 def coordinator(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Coordinator]:
     monkeypatch.chdir(tmp_path)
-    with Coordinator(folder=folder, http={"port": 0}) as running:
+    with Coordinator(folder=folder, http={"port": 0}, workshop={"modules": ["judge_in_time"]}) as running:
         yield running
 
 

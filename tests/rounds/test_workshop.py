@@ -24,6 +24,9 @@ from quoracy.hosts.workshop import Workshop
 from quoracy.learn import Rule, Slice, load, save
 from quoracy.learn.dtypes import Numbers
 
+HERE = "tests.rounds.test_workshop"
+OURS = {"modules": [HERE]}
+
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
@@ -32,7 +35,7 @@ def folder(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def coordinator(folder: Path) -> Iterator[Coordinator]:
-    with Coordinator(folder=folder) as running:
+    with Coordinator(folder=folder, workshop=OURS) as running:
         yield running
 
 
@@ -201,9 +204,6 @@ def wordy(_arrays: dict[str, Any], _task: Any) -> Any:
     return "fine"
 
 
-HERE = "tests.rounds.test_workshop"
-
-
 def test_the_model_is_evaluated_and_the_numbers_are_kept(
     coordinator: Coordinator, parties: Parties, folder: Path, tmp_path: Path
 ) -> None:
@@ -230,7 +230,7 @@ def test_an_evaluation_that_fails_pauses_the_run_and_says_why(
     function: str, named: str, folder: Path, tmp_path: Path
 ) -> None:
     timeout_s = 2.0 if function == "endless" else 60.0
-    workshop = {"code_timeout_s": timeout_s}
+    workshop = OURS | {"code_timeout_s": timeout_s}
     with Coordinator(folder=folder, workshop=workshop) as coordinator, Parties(coordinator) as parties:
         coordinator.create(RUN, "federated", clients=1, rounds=1, evaluation=f"{HERE}:{function}")
         party = parties.join("p1")
@@ -247,7 +247,8 @@ def test_code_that_was_mended_is_loaded_anew_when_the_run_is_resumed(
     monkeypatch.chdir(tmp_path)
     code = tmp_path / "judge_of_today.py"
     code.write_text("def judge(arrays, task):\n    raise KeyError('typo')\n")
-    with Coordinator(folder=tmp_path / "other") as coordinator, Parties(coordinator) as parties:
+    todays = {"modules": ["judge_of_today"]}
+    with Coordinator(folder=tmp_path / "other", workshop=todays) as coordinator, Parties(coordinator) as parties:
         coordinator.create(RUN, "federated", clients=1, rounds=1, evaluation="judge_of_today:judge")
         party = parties.join("p1")
         play_round(tmp_path / "other", [party], -1, tmp_path)
@@ -256,6 +257,47 @@ def test_code_that_was_mended_is_loaded_anew_when_the_run_is_resumed(
         code.write_text("def judge(arrays, task):\n    return {'mended': 1}\n")
         coordinator.ask("resume", RUN)
         assert ended(coordinator)["history"][0]["evaluation"] == {"mended": 1.0}
+
+
+@pytest.mark.parametrize(
+    ("config", "setting"),
+    [
+        ({"evaluation": f"{HERE}:evaluated"}, "evaluation"),
+        ({"aggregation": {"rule": "own", "of": f"{HERE}:Slow"}}, "aggregation.of"),
+    ],
+)
+def test_code_of_a_module_that_the_server_does_not_list_is_refused(
+    config: dict[str, Any], setting: str, tmp_path: Path
+) -> None:
+    for listed in ({}, {"modules": ["tests.rounds", "test_workshop"]}):
+        with Coordinator(folder=tmp_path / f"data{len(listed)}", workshop=listed) as coordinator:
+            with pytest.raises(Refused) as refused:
+                coordinator.create(RUN, "federated", clients=1, **config)
+            assert refused.value.refusal.why.startswith(f"{setting} = '{HERE}:")
+            assert "workshop.modules = [" in refused.value.refusal.fix
+            assert f'"{HERE}"]' in refused.value.refusal.fix
+            assert coordinator.ask("runs") == []
+
+
+def test_a_server_that_no_longer_lists_the_module_pauses_the_run_and_says_what_to_add(
+    folder: Path, tmp_path: Path
+) -> None:
+    go_on = tmp_path / "go-on"
+    own = {"rule": "own", "of": f"{HERE}:Slow", "settings": {"until": str(go_on)}}
+    with Coordinator(folder=folder, workshop=OURS) as coordinator, Parties(coordinator) as parties:
+        coordinator.create(RUN, "federated", clients=1, rounds=1, aggregation=own)
+        party = parties.join("p1")
+        play_round(folder, [party], -1, tmp_path)
+        play_round(folder, [party], 0, tmp_path)
+        until(lambda: workshop_of(coordinator).theirs.pid, "it aggregates")
+    go_on.touch()
+    with Coordinator(folder=folder) as coordinator:
+        shown = ended(coordinator, "Paused")
+        assert f'workshop.modules = ["{HERE}"]' in shown["reason"]
+        assert workshop_of(coordinator).theirs.pid == 0, "nothing was imported"
+    with Coordinator(folder=folder, workshop=OURS) as coordinator:
+        coordinator.ask("resume", RUN)
+        ended(coordinator)
 
 
 # -- rules of one's own, and deaths ----------------------------------------------------------------------------------
@@ -337,7 +379,7 @@ def test_the_duty_that_kills_is_told_apart_from_those_beside_it(
 def test_closing_leaves_what_is_under_way_to_the_next_server(folder: Path, tmp_path: Path) -> None:
     go_on = tmp_path / "go-on"
     own = {"rule": "own", "of": f"{HERE}:Slow", "settings": {"until": str(go_on)}}
-    with Coordinator(folder=folder) as coordinator, Parties(coordinator) as parties:
+    with Coordinator(folder=folder, workshop=OURS) as coordinator, Parties(coordinator) as parties:
         coordinator.create(RUN, "federated", clients=1, rounds=1, aggregation=own)
         party = parties.join("p1")
         play_round(folder, [party], -1, tmp_path)
@@ -347,7 +389,7 @@ def test_closing_leaves_what_is_under_way_to_the_next_server(folder: Path, tmp_p
     assert not Path(f"/proc/{pid}").exists()
     assert not (folder / "workshop").exists()
     go_on.touch()
-    with Coordinator(folder=folder) as coordinator:
+    with Coordinator(folder=folder, workshop=OURS) as coordinator:
         ended(coordinator)
 
 

@@ -18,6 +18,7 @@ from quoracy.core.machine import Applied
 from quoracy.core.members import Cause, Roster
 from quoracy.sdk.partaking import Partaking, Work
 from quoracy.sim.federated import live
+from quoracy.sim.federated.workshop import Workshop
 from quoracy.sim.store import Store, Write, WriteDone
 
 SEEDS = 200
@@ -38,7 +39,7 @@ def found_by(checker: str, since: int = 1) -> str:
 
 def test_poison_that_counts_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(rules, "admitted", lambda _event: True)
-    assert "accepted" in found_by("updates", since=30)
+    assert "accepted" in found_by("updates", since=20)
 
 
 def test_late_work_without_a_reason_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -102,6 +103,20 @@ def test_an_aggregation_without_the_last_update_is_noticed(monkeypatch: pytest.M
 
     monkeypatch.setattr(rounds, "_aggregate", careless)
     assert "and the run has" in found_by("weights")
+
+
+def test_a_boast_that_counts_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(rounds, "samples_bound", lambda _claims, _most: 0)
+    assert "accepted" in found_by("updates")
+
+
+def test_a_store_that_does_not_know_who_uploaded_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    def anybodys(self: Workshop, _member: str, digest: str) -> dict[str, Any]:
+        known = digest in {put for _, put in self.objects.good}
+        return {"ok": True, "norm": 1.0} if known else {"ok": False, "why": "no such object"}
+
+    monkeypatch.setattr(Workshop, "_verdict", anybodys)
+    assert "was not trained on" in found_by("weights")
 
 
 # -- drawing -------------------------------------------------------------------------------------------------------

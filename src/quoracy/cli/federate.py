@@ -21,13 +21,19 @@ from quoracy.cli.run import parse_settings
 from quoracy.cli.serve import check_folder, settle_memory
 from quoracy.config import ServerConfig, load_config
 from quoracy.coordinator import Running, open_coordinator
-from quoracy.core.errors import ConfigError, Refusal, Refused
+from quoracy.core.errors import ConfigError, ConfigErrors, Refusal, Refused
+from quoracy.core.federated.code import modules_of
+from quoracy.core.federated.config import Config
+from quoracy.core.journal import RunCreated
+from quoracy.core.kinds import KINDS
+from quoracy.core.run import Run
 from quoracy.core.wanted import wrong_settings
 from quoracy.hosts.keys import Keys, prefix_of
 from quoracy.learn.header import BadTensors
 from quoracy.learn.tensors import TensorFile, digest_of
 
 LOOK_S: Final = 0.1
+OVER: Final = ("Finished", "Stopped")
 
 
 class Task(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -60,8 +66,8 @@ def federate(
 ) -> None:
     """Coordinate one federated task, and exit when all rounds are over and every participant knows.
 
-    Killed and started again, it goes on where it was. Participants join with quoracy participate, or with
-    quoracy.participate in a script.
+    Killed and started again with the same settings, it goes on where it was. Participants join with
+    quoracy participate, or with quoracy.participate in a script.
 
     Examples:
 
@@ -74,12 +80,16 @@ def federate(
     task = read_task(file)
     more = {"clients": clients, "rounds": rounds} | parse_settings(settings or [])
     wished = task.task | {name: value for name, value in more.items() if value is not None}
+    modules = modules_of(wished)
     wanted = {"listen.host": host, "listen.port": port, "store.folder": folder, "log.level": "warn"}
     server = load_config(config, wanted, os.environ)
+    listed = tuple(dict.fromkeys([*server.workshop.modules, *modules]))  # whoever starts this wrote both
+    server = msgspec.structs.replace(server, workshop=msgspec.structs.replace(server.workshop, modules=listed))
+    checked = _checked(server, task.run, wished)
     check_folder(Path(server.store.folder))
     console = Console(highlight=False, stderr=json)
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-        shown = runner.run(_federate(server, task, file, wished, console))
+        shown = runner.run(_federate(server, task, file, checked, console))
     if json:
         print_object({"command": "federate", "ok": shown["phase"] == "Finished", "value": shown})
     raise typer.Exit(0 if shown["phase"] == "Finished" else 1)
@@ -99,9 +109,14 @@ def read_task(file: Path) -> Task:
     return task if task.run else msgspec.structs.replace(task, run=file.stem)
 
 
-async def _federate(
-    server: ServerConfig, task: Task, file: Path, wished: dict[str, Any], console: Console
-) -> dict[str, Any]:
+def _checked(server: ServerConfig, run: str, wished: dict[str, Any]) -> Config:
+    """The settings of the run, defaults and all. Raises ConfigErrors with everything that is wrong."""
+    given = server.new_run("federated", wished)
+    Run.create(KINDS, RunCreated(run, "federated", KINDS.newest("federated").rules, given), new=True)
+    return msgspec.convert(given, Config)
+
+
+async def _federate(server: ServerConfig, task: Task, file: Path, wished: Config, console: Console) -> dict[str, Any]:
     stopping = asyncio.Event()
     for which in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(which, stopping.set)
@@ -110,16 +125,51 @@ async def _federate(
         known = {run["run"]: run["kind"] for run in await running.ask("runs")}
         if task.run not in known:
             if task.initial:
-                wished = wished | {"initial": await _upload(running, task, file.parent / task.initial)}
-            await running.ask("create", task.run, kind="federated", config=wished, label=task.label)
-        elif known[task.run] != "federated":
-            raise ConfigError(
-                "run", task.run, f"there is such a run of the kind {known[task.run]}: choose another name"
+                digest = await _upload(running, task, file.parent / task.initial)
+                wished = msgspec.structs.replace(wished, initial=digest)
+            await running.ask(
+                "create", task.run, kind="federated", config=msgspec.to_builtins(wished), label=task.label
             )
+        else:
+            shown = await _check_same(running, task, file, wished)
+            if shown["phase"] in OVER and not shown["here"]:
+                said = plain(shown["explanation"]["sentence"])
+                console.print(f"task {plain(task.run)} is {shown['phase'].lower()} already: {said}")
+                console.print("  another run in its file, or another --folder, begins a new one")
+                for row in shown["history"]:
+                    console.print(round_line(row))
+                return shown
         goes_on = " goes on" if task.run in known else ""
         console.print(f"task {plain(task.run)}{goes_on} on {running.url}; participants join with")
         console.print(f"  quoracy participate {running.url} --run {plain(task.run)} --trainer module:function --data …")
         return await _follow(running, task.run, console, stopping)
+
+
+async def _check_same(running: Running, task: Task, file: Path, wished: Config) -> dict[str, Any]:
+    """What the run that exists shows. Raises ConfigErrors if it is not the one that is asked for."""
+    known: dict[str, Any] = await running.ask("settings", task.run)
+    if known["kind"] != "federated":
+        why = f"there is such a run of the kind {known['kind']}: choose another name"
+        raise ConfigError("run", task.run, why)
+    shown: dict[str, Any] = await running.ask("show", task.run)
+    before = msgspec.to_builtins(msgspec.convert(known["config"], Config))
+    now = msgspec.to_builtins(wished)
+    if not task.initial:
+        now["initial"] = now["initial"] or before["initial"]
+    elif (path := file.parent / task.initial).exists():
+        now["initial"] = digest_of(path)
+    else:
+        now["initial"] = before["initial"]  # it was brought when the run was created
+    over = f" and is {shown['phase'].lower()}" if shown["phase"] in OVER else ""
+    fix = "set that, or begin a new one with another run in the file or another --folder"
+    other = [
+        ConfigError(name, now[name], f"the run {task.run} exists with {name} = {before[name]!r}{over}: {fix}")
+        for name in now
+        if now[name] != before[name]
+    ]
+    if other:
+        raise ConfigErrors(other)
+    return shown
 
 
 async def _upload(running: Running, task: Task, path: Path) -> str:
@@ -157,7 +207,7 @@ async def _follow(running: Running, run: str, console: Console, stopping: asynci
         if sentence != said and shown["phase"] in ("Standby", "Paused", "Finished", "Stopped"):
             said = sentence
             console.print(Text(f"  {plain(shown['explanation']['sentence'])}", "dim"))
-        if shown["phase"] in ("Finished", "Stopped") and not shown["here"]:
+        if shown["phase"] in OVER and not shown["here"]:
             return shown
         if stopping.is_set():
             why = f"round {shown['round']} of {shown['rounds']} is not over"

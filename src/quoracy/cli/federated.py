@@ -104,6 +104,8 @@ def task(
 
         quoracy federated task digits --participants 10 --per-round 0 --rounds 20 --central
     """
+    if name not in SIZES:
+        raise ConfigError("TASK", name, f"one of: {', '.join(SIZES)}")
     if lie not in get_args(Lie):
         raise ConfigError("--lie", lie, f"one of: {', '.join(get_args(Lie))}")
     if per_round > participants:

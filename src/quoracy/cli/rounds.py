@@ -38,9 +38,19 @@ def round_line(row: dict[str, Any]) -> Text:
     line.append(f"  {said(row['done_s'] - row['began_s'])}", "dim")
     if row["attempts"] > 1:
         line.append(f"  taken up {row['attempts']} times", "yellow")
-    for dropped in row["dropped"]:
-        line.append(f"\n            not counted: {plain(dropped['participant'])}: {plain(dropped['why'])}", "yellow")
+    for note in notes(row):
+        line.append(f"\n            {note}", "yellow")
     return line
+
+
+def notes(row: dict[str, Any]) -> list[str]:
+    """Which updates do not count, or not for all they claim, and why."""
+    dropped = [f"not counted: {plain(one['participant'])}: {plain(one['why'])}" for one in row["dropped"]]
+    clipped = [
+        f"clipped: {plain(one['participant'])} claims {one['claimed']:,} samples and counts for {one['counted']:,}"
+        for one in row["clipped"]
+    ]
+    return dropped + clipped
 
 
 def rounds_table(rows: list[dict[str, Any]]) -> Table:
@@ -48,14 +58,13 @@ def rounds_table(rows: list[dict[str, Any]]) -> Table:
     table = Table(box=None, pad_edge=False, header_style="dim")
     for column in ("round", "updates", "samples", *names, "took"):
         table.add_column(plain(column), justify="right", no_wrap=True)
-    table.add_column("not counted, and why", min_width=24)
+    table.add_column("not counted or clipped, and why", min_width=24)
     for row in rows:
         known = figures(row)
-        dropped = [f"{plain(one['participant'])}: {plain(one['why'])}" for one in row["dropped"]]
         table.add_row(
             str(row["round"]), str(row["updates"]), f"{row['samples']:,}",
             *(number(known[name]) if name in known else "" for name in names),
-            said(row["done_s"] - row["began_s"]), one_line("; ".join(dropped) or ""),
+            said(row["done_s"] - row["began_s"]), one_line("; ".join(notes(row))),
         )  # fmt: skip
     return table
 

@@ -26,8 +26,9 @@ from quoracy.cli.asking import (
 from quoracy.cli.state_file import SUFFIX, StateFile, Wrong, read_state
 from quoracy.cli.status import runs_table
 from quoracy.cli.top import page
+from quoracy.core.bounds import unbounded
 from quoracy.core.cluster.events import Command
-from quoracy.core.errors import CATALOG, ConfigError, ConfigErrors
+from quoracy.core.errors import CATALOG, ConfigError, ConfigErrors, shown
 from quoracy.core.kinds import KINDS
 from quoracy.sdk.asking import TIMEOUT_S
 
@@ -135,7 +136,8 @@ def validate(
 
 def _fault(problem: ConfigError) -> dict[str, Any]:
     line, name = (problem.line, problem.name) if isinstance(problem, Wrong) else (0, problem.field)
-    return {"line": line, "field": name, "value": problem.value, "fix": problem.fix}
+    value = shown(problem.value) if any(unbounded(problem.value)) else problem.value
+    return {"line": line, "field": name, "value": value, "fix": problem.fix}
 
 
 def how_to_join(kind: str, address: str, name: str) -> str:

@@ -65,6 +65,10 @@ def serve(
         str | None,
         typer.Option(help="sqlite; etcd://HOST:PORT/PREFIX; or memory, which forgets everything at the end."),
     ] = None,
+    module: Annotated[
+        list[str] | None,
+        typer.Option(help="A module that settings of runs may name code from; several are fine. Wins over the file."),
+    ] = None,
     insecure: Annotated[bool, typer.Option("--insecure", help="Listen to others without TLS and tokens.")] = False,
     log_level: Annotated[str | None, typer.Option(help="debug, info, warn or error.")] = None,
     json_logs: Annotated[bool, typer.Option("--json-logs", help="Logs as one JSON object a line.")] = False,
@@ -98,6 +102,7 @@ def serve(
         "store.folder": folder,
         "store.kind": "etcd" if store and "://" in store else store,
         "store.etcd": store if store and "://" in store else None,
+        "workshop.modules": module or None,
         "access.insecure": insecure or None,
         "log.level": log_level,
         "log.format": "json" if json_logs else None,

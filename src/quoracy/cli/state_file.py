@@ -62,7 +62,7 @@ def _parsed(path: Path) -> tuple[str, dict[str, Any]]:
         return text, tomllib.loads(text)
     except OSError as error:
         raise ConfigError("STATE.TOML", str(path), f"cannot be read ({error.strerror})") from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+    except (ValueError, RecursionError) as error:  # also a number of thousands of digits, and lists as deep
         raise ConfigError("STATE.TOML", str(path), f"is no TOML: {error}") from None
 
 

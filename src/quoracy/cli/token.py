@@ -15,7 +15,7 @@ from quoracy.config import Store, load_config
 from quoracy.coordinator import open_authority
 from quoracy.core.errors import ConfigError
 from quoracy.doors.auth import Role
-from quoracy.doors.tokens import SECRET_FILE
+from quoracy.doors.tokens import MAX_IDS, SECRET_FILE
 
 app = typer.Typer(help="Tokens: who may do what, in which runs, until when.", no_args_is_help=True)
 _UNITS_S = {"s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 604_800}
@@ -32,6 +32,16 @@ def new(
     run: Annotated[str, typer.Option(help="For which runs: a name, a beginning as in 'bert-*', or '*'.")] = "*",
     expires: Annotated[str, typer.Option(help="How long it is good: 90m, 12h, 7d. Left out: for ever.")] = "",
     name: Annotated[str, typer.Option(help="Whose it is, for people and logs.")] = "",
+    ids: Annotated[
+        int,
+        typer.Option(
+            min=0,
+            max=MAX_IDS,
+            show_default=False,
+            help="How many ids of members it may bring into each run. Left out: 1 into federated and witnessed runs, "
+            "any number into others; admins any number.",
+        ),
+    ] = 0,
     folder: Annotated[Path, typer.Option(envvar="QUORACY_DATA", help="The server's folder.")] = Path("quoracy-data"),
     store: Annotated[str | None, typer.Option(help="The server's etcd://HOST:PORT/PREFIX, if it has one.")] = None,
     config: Annotated[Path | None, typer.Option(help="The server's file, if that says where its secret is.")] = None,
@@ -43,6 +53,8 @@ def new(
 
         quoracy token new --role member --run bert --expires 7d
 
+        quoracy token new --role member --run hospitals --ids 12
+
         export QUORACY_TOKEN=$(quoracy token new --role viewer --run 'bert-*')
 
         quoracy token new --role member --store etcd://127.0.0.1:2379/quoracy
@@ -52,7 +64,7 @@ def new(
     folder = Path(place.folder)
     fresh = place.kind != "etcd" and not (folder / SECRET_FILE).exists()
     now_s = time.time()
-    token = open_authority(place).new_token(role, run, expires_s, name, now_s)
+    token = open_authority(place).new_token(role, run, expires_s, name, now_s, ids)
     if fresh:
         note = f"a new server secret was made in {folder / SECRET_FILE}: serve from this folder, or the token is void"
         typer.echo(note, err=True)
@@ -60,7 +72,7 @@ def new(
         typer.echo(token)
         return
     ends = None if expires_s is None else time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(now_s + expires_s))
-    said = {"token": token, "role": role.value, "run": run, "name": name, "expires": ends}
+    said = {"token": token, "role": role.value, "run": run, "name": name, "expires": ends, "ids": ids or None}
     typer.echo(msgspec.json.encode(said).decode())
 
 

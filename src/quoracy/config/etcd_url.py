@@ -6,6 +6,7 @@ from typing import Final
 
 import msgspec
 
+from quoracy.core.bounds import whole
 from quoracy.core.errors import ConfigError
 
 PORT: Final = 2379
@@ -50,6 +51,7 @@ def _endpoint(text: str) -> str:
         host, port = text, str(PORT)
     bare = host[1:-1] if host.startswith("[") and host.endswith("]") else host
     plain = bare.isascii() and bare.isprintable() and not any(mark in bare for mark in "/@?# []")
-    if not bare or not plain or (":" in bare and bare == host) or not port.isdecimal() or not 0 < int(port) < 65536:
+    number = whole(port, 65535)
+    if not bare or not plain or (":" in bare and bare == host) or not number:
         return ""
-    return f"{host}:{int(port)}"
+    return f"{host}:{number}"

@@ -6,7 +6,6 @@ Each is told with its field, what it was, where it came from, and what would do.
 
 from __future__ import annotations
 
-import math
 import tomllib
 from collections.abc import Callable, Iterator, Mapping
 from difflib import get_close_matches
@@ -20,6 +19,7 @@ from quoracy.config.binding import check_binding
 from quoracy.config.etcd_url import parse_etcd
 from quoracy.config.objects_url import parse_objects
 from quoracy.config.settings import ServerConfig
+from quoracy.core.bounds import unbounded, whole
 from quoracy.core.errors import ConfigError, ConfigErrors
 from quoracy.core.kinds import KINDS
 from quoracy.core.wanted import wanted
@@ -95,8 +95,8 @@ class _Reading:
         if folder := environ.get("QUORACY_DATA", ""):
             self.take("store.folder", folder, "QUORACY_DATA")
         if interval := environ.get("HEARTBEAT_INTERVAL", "").strip():
-            if interval.isascii() and interval.isdecimal() and len(interval) < 16:
-                self.take("runs.cluster.heartbeat_interval_s", int(interval) / 1000, "HEARTBEAT_INTERVAL")
+            if (interval_ms := whole(interval, 10**15)) is not None:
+                self.take("runs.cluster.heartbeat_interval_s", interval_ms / 1000, "HEARTBEAT_INTERVAL")
             else:
                 self.problems.append(ConfigError("HEARTBEAT_INTERVAL", interval, "a whole number of milliseconds"))
 
@@ -143,14 +143,14 @@ def _parse(path: Path) -> dict[str, Any]:
         fix = f"this file cannot be read ({error.strerror}); quoracy config example prints one to begin with"
     except UnicodeDecodeError:
         fix = "this file is not UTF-8"
-    except tomllib.TOMLDecodeError as error:
+    except (ValueError, RecursionError) as error:  # also a number of thousands of digits, and lists as deep
         fix = f"this file is not TOML: {error}"
     raise ConfigErrors([ConfigError("--config", str(path), fix)])
 
 
 def _convert(value: Any, wanted_type: Any) -> Any:
-    """Raises ValueError. TOML can write nan and inf, which pass every comparison or none."""
-    if isinstance(value, float) and not math.isfinite(value):
+    """Raises ValueError. TOML can write nan and inf, and numbers of any length."""
+    if any(unbounded(value)):
         raise ValueError
     return msgspec.convert(value, wanted_type)
 

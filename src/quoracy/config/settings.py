@@ -110,6 +110,9 @@ class Workshop(msgspec.Struct, frozen=True):
 
     at_once: Annotated[int, Meta(ge=1, le=64)] = 4
     """Updates that are looked at at the same time. More is of use where objects come over a network."""
+    modules: tuple[Annotated[str, Meta(pattern=r"^[A-Za-z_][A-Za-z0-9_.]*$", max_length=256)], ...] = ()
+    """Modules that the settings of a run may name code from, with evaluation and with aggregation.of: such code runs
+    with all that this server may do. None by default, so that whoever may create a run cannot run anything here."""
     code_timeout_s: Seconds = 600.0
     """Functions for evaluation and aggregation rules of your own that take longer are ended; the run pauses and says
     so."""

@@ -102,6 +102,7 @@ CATALOG: dict[str, Code] = {
     "superseded": _code("a newer incarnation of this member has joined", "ABORTED", 409, 5),
     "stale_join": _code("the id moved on since the joiner looked", "ABORTED", 409, 5),
     "member_gone": _code("this incarnation was lost or has left", "FAILED_PRECONDITION", 409, 5),
+    "too_many_ids": _code("the token has brought as many ids into the run as it may", "PERMISSION_DENIED", 403, 3),
     "roster_full": _code("too many ids have ever joined this run", "RESOURCE_EXHAUSTED", 429, 6),
     # The conversation.
     "sequence_gap": _code("a command before this one is missing", "FAILED_PRECONDITION", 409, 5),
@@ -167,6 +168,19 @@ CATALOG: dict[str, Code] = {
 }
 
 
+MAX_SHOWN = 200
+"""Characters of a wrong value that an error repeats."""
+
+
+def shown(value: Any) -> str:
+    """As an error repeats it: short, and without the digits of a number that has thousands of them."""
+    try:
+        text = repr(value)
+    except ValueError:
+        text = f"a {type(value).__name__} with more digits than can be shown"
+    return text if len(text) <= MAX_SHOWN else f"{text[: MAX_SHOWN - 3]}..."
+
+
 class QuoracyError(Exception):
     """The root. ``code`` is a key of the catalog."""
 
@@ -187,7 +201,7 @@ class ConfigError(QuoracyError):
     code = "config"
 
     def __init__(self, field: str, value: Any, fix: str) -> None:
-        super().__init__(f"{field} = {value!r}: {fix}")
+        super().__init__(f"{field} = {shown(value)}: {fix}")
         self.field = field
         self.value = value
         self.fix = fix
@@ -209,7 +223,7 @@ class ConfigErrors(ConfigError):
 
     def refusal(self) -> Refusal:
         """All of them, each with its own way out."""
-        first, *more = [f"{problem.field} = {problem.value!r}" for problem in self.problems]
+        first, *more = [f"{problem.field} = {shown(problem.value)}" for problem in self.problems]
         if not more:
             return Refusal("config", first, self.fix)
         fix = "; ".join(f"{problem.field}: {problem.fix}" for problem in self.problems)

@@ -31,7 +31,7 @@ import msgspec
 from quoracy.core.codec import ready
 from quoracy.core.dice import Cup
 from quoracy.core.errors import Bug, Refusal
-from quoracy.core.members import Counter, Key, MemberId, Nonce, Proof
+from quoracy.core.members import Counter, Key, MemberId, Nonce, Proof, TokenId
 
 
 class By(Enum):
@@ -70,7 +70,17 @@ class MemberEvent(Event, frozen=True, array_like=True):
     incarnation: Counter
 
 
-class Join(Event, frozen=True, array_like=True):
+class Admission(Event, frozen=True, array_like=True, kw_only=True):
+    """By which token a member came in, as the host says that took the join in: whatever the member wrote here is
+    replaced. It stands last in every join."""
+
+    token: TokenId = ""
+    """Of the token that the join came with. Empty where no tokens are asked."""
+    token_ids: Counter = 0
+    """So many ids that token may bring into this run. 0: any number."""
+
+
+class Join(Admission, frozen=True, array_like=True):
     """The first thing a member says; begins its next incarnation. See ``members`` for what the fields guard against."""
 
     by: ClassVar[By] = By.MEMBER
@@ -323,6 +333,8 @@ class Kind(msgspec.Struct, frozen=True):
     collector: Callable[[Any, int], Collector]
     """(machine, now_us) -> a collector that starts everyone afresh."""
     tables: tuple[Table, ...]
+    ids_per_token: int = 0
+    """So many ids a token may bring into a run, if it does not say itself. 0: any number."""
     check_new: Callable[[Any], None] | None = None
     """As ``check_config``, of runs that are created now. It may have become stricter since a release: a run that was
     created before is folded all the same."""

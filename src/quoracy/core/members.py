@@ -11,6 +11,10 @@ The first join binds the id to a key; every later one must name the same. A join
 holds the key: the challenge it was given, and the signature. A door checks it before it proposes the join, and every
 host that folds the entry checks it again, so that no host can bring a member in that did not want to come.
 
+Keys are free: whoever may bring one id can make a thousand. So a token brings a number of ids into a run and no more.
+The host says in the join by which token it came and how many that may bring; the fold counts, so that every replica and
+every restart counts alike.
+
 Commands of one life are numbered 1, 2, 3... with one outstanding at a time. The roster remembers the last number and
 its answer: the same number again gets the same answer, whether it was accepted or refused, across restarts too.
 Operators are not members; their commands carry a random number each, and the last few hundred answers are kept. Where
@@ -31,6 +35,8 @@ OPERATOR_MARK: Final = "@"
 """Names of operators begin with it; ids of members must not."""
 
 MAX_OPERATOR_ANSWERS: Final = 256
+MAX_NAMED: Final = 3
+"""Ids that a refusal lists."""
 _PLAIN: Final = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-")
 
 MemberId = Annotated[str, Meta(min_length=1, max_length=64)]
@@ -39,6 +45,7 @@ Counter = Annotated[int, Meta(ge=0, le=2**53)]
 Nonce = Annotated[bytes, Meta(min_length=16, max_length=16)]
 Key = Annotated[bytes, Meta(max_length=64)]
 CHALLENGE_BYTES: Final = 32
+TokenId = Annotated[str, Meta(max_length=32)]
 Proof = Annotated[bytes, Meta(max_length=128)]
 """The challenge, then the signature of ``signed_by_joiner``; empty where the member has no key."""
 
@@ -77,6 +84,8 @@ class Member(msgspec.Struct, array_like=True):
     joined: Accepted
     seq: int = 0
     answer: Answer | None = None
+    token: str = ""
+    """By which its first join came."""
 
 
 class Roster(msgspec.Struct):
@@ -86,6 +95,16 @@ class Roster(msgspec.Struct):
     members: dict[str, Member] = {}
     operator_answers: dict[str, tuple[int, Answer]] = {}
     """By operator and number: the digest of the command, and what was answered."""
+    brought: dict[str, int] = {}
+    """How many ids each token has brought in: follows from ``members``."""
+
+    def __post_init__(self) -> None:
+        for member in self.members.values():
+            self._count(member.token)
+
+    def _count(self, token: str) -> None:
+        if token:
+            self.brought[token] = self.brought.get(token, 0) + 1
 
     def check_join(self, member: str, supersedes: int, nonce: bytes, key: bytes) -> Refusal | Repeat | None:
         """None: go ahead."""
@@ -111,11 +130,24 @@ class Roster(msgspec.Struct):
             return Refusal("stale_join", why, "if this process is the newest, look again and join again; else exit")
         return None
 
-    def enter(self, member: str, nonce: bytes, key: bytes, joined: Accepted) -> Member:
+    def check_token(self, member: str, token: str, most: int) -> Refusal | None:
+        """After ``check_join`` said None: a new id costs its token one of those that it may bring. An id stays that of
+        the token which brought it, also when it comes again by another."""
+        if not most or not token or member in self.members or self.brought.get(token, 0) < most:
+            return None
+        known = [one.id for one in self.members.values() if one.token == token]
+        named = ", ".join(known[:MAX_NAMED]) + (", ..." if len(known) > MAX_NAMED else "")
+        why = f"the token has brought {named} into this run, and may bring {most} {'id' if most == 1 else 'ids'}"
+        fix = "join as one of them, with its key; or ask for a token that may bring more"
+        return Refusal("too_many_ids", why, f"{fix} (quoracy token new --ids {most + 1})")
+
+    def enter(self, member: str, nonce: bytes, key: bytes, joined: Accepted, token: str = "") -> Member:
         """After ``check_join`` said None: the next life begins."""
         known = self.members.get(member)
         incarnation = 1 if known is None else known.incarnation + 1
-        entered = Member(member, incarnation, key, nonce, joined)
+        entered = Member(member, incarnation, key, nonce, joined, token=token if known is None else known.token)
+        if known is None:
+            self._count(token)
         self.members[member] = entered
         return entered
 

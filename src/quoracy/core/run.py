@@ -20,6 +20,7 @@ from typing import Any, Final
 
 import msgspec
 
+from quoracy.core.bounds import unbounded
 from quoracy.core.codec import NO_DIGEST, digest, encode
 from quoracy.core.dice import Cup
 from quoracy.core.errors import Bug, ConfigError, ConfigErrors, FoldDiverged, JournalCorrupt, QuoracyError, Refusal
@@ -142,6 +143,8 @@ class Run:
         """An empty run; ``new`` if it is not in a journal yet. Raises ConfigError for a configuration the kind cannot
         use, UnknownRules for unknown rules."""
         kind = kinds.get(created.kind, created.rules)
+        if found := list(unbounded(created.config)):
+            raise ConfigErrors(found)
         readable(created, "run")
         try:
             config = msgspec.convert(created.config, kind.config)
@@ -187,13 +190,14 @@ class Run:
             why = f"a join's cause must be ({event.member}, {event.supersedes}, 0), it is {tuple_of(cause)}"
             return Refusal("contradiction", why, "send the join as the command it is")
         before = self.roster.check_join(event.member, event.supersedes, event.nonce, event.key)
+        before = before or self.roster.check_token(event.member, event.token, event.token_ids)
         if before is not None:
             return before
         applied = self.machine.apply(event, at_us, cup)
         if isinstance(applied, Refusal):
             return applied
         joined = Accepted(entry, {"incarnation": event.supersedes + 1, **(applied.result or {})})
-        self.roster.enter(event.member, event.nonce, event.key, joined)
+        self.roster.enter(event.member, event.nonce, event.key, joined, event.token)
         return Decided(joined, self._keep_duties(applied, entry, cup.index))
 
     def _change(self, cause: Cause | None, event: Event, at_us: int, cup: Cup, entry: int) -> Decided | Refusal:

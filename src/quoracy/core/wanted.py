@@ -9,6 +9,7 @@ from typing import Annotated, Any, get_args, get_origin
 import msgspec
 from msgspec import inspect as shape
 
+from quoracy.core.bounds import unbounded
 from quoracy.core.errors import ConfigError
 
 
@@ -61,6 +62,9 @@ def _meant(name: str, known: Iterable[str]) -> str:
 
 def _wrong(name: str, value: Any, kind: Any) -> Iterator[ConfigError]:
     """What is wrong with one value: inside of it, if it has parts and a place among them can be named."""
+    if found := list(unbounded(value, name)):
+        yield from found
+        return
     try:
         msgspec.convert(value, kind)
     except msgspec.ValidationError:

@@ -26,7 +26,7 @@ from quoracy.core.run import fold
 from quoracy.demo.beside import Beside, beside
 from quoracy.demo.task import TaskStopped
 from quoracy.hosts.keys import Keys, prefix_of
-from quoracy.launch import Coordinator, coordinating, journal_of
+from quoracy.launch import Coordinator, coordinating, journal_of, listing
 from quoracy.learn import fashion
 from quoracy.learn.aggregate import Update, aggregate
 from quoracy.learn.experiment import EVALUATIONS, Settings
@@ -171,12 +171,12 @@ def demo_federated(say: Say, samples: str = "auto") -> tuple[Report, Outcome]:
     """``samples``: digits, fashion-mnist, or auto for the larger of those that are here."""
     began_s = time.monotonic()
     chosen = samples if samples != "auto" else ("fashion-mnist" if fashion.available() else "digits")
+    config = CONFIG | TRAINING[chosen] | {"evaluation": EVALUATIONS[chosen], "seed": SEED}
     with (
         tempfile.TemporaryDirectory(prefix="quoracy-demo-") as name,
-        coordinating(Path(name)) as coordinator,
+        coordinating(Path(name), *listing(config)) as coordinator,
     ):
         with Asker(coordinator.url) as asker:
-            config = CONFIG | TRAINING[chosen] | {"evaluation": EVALUATIONS[chosen], "seed": SEED}
             asker.ask("create", RUN, kind="federated", config=config)
         participants = Participants(coordinator.url, chosen)
         try:

@@ -11,7 +11,7 @@ from typing import Any, Final
 import msgspec
 
 from quoracy.core.errors import QuoracyError
-from quoracy.launch import coordinating, crowds
+from quoracy.launch import coordinating, crowds, listing
 from quoracy.learn.experiment import EVALUATIONS, Settings
 from quoracy.sdk.asking import Asker, rounds_over
 from quoracy.sdk.crowd_process import Wish
@@ -33,13 +33,14 @@ class TaskStopped(QuoracyError):
 
 def run_task(settings: Settings, config: dict[str, Any], progress: Progress, patience_s: float) -> list[dict[str, Any]]:
     """The history: one row per round. Raises TaskStopped if it pauses, or takes too long."""
+    wished = task_config(settings, config)
     with (
         tempfile.TemporaryDirectory(prefix="quoracy-task-") as name,
-        coordinating(Path(name)) as coordinator,
+        coordinating(Path(name), *listing(wished)) as coordinator,
         Asker(coordinator.url) as asker,
         crowds(_wish(coordinator.url, Path(name), settings), PROCESSES),
     ):
-        asker.ask("create", RUN, kind="federated", config=task_config(settings, config))
+        asker.ask("create", RUN, kind="federated", config=wished)
         return _watch(asker, progress, time.monotonic() + patience_s)
 
 

@@ -17,7 +17,8 @@ from msgspec import Meta, Raw
 
 from quoracy.core.cluster.events import Command, RunRolledBack, WorkerOrdered
 from quoracy.core.codec import builtins, digest, encode, malformed
-from quoracy.core.errors import ObjectsError, Refusal, Refused
+from quoracy.core.errors import ConfigErrors, ObjectsError, Refusal, Refused
+from quoracy.core.federated.code import code_refused
 from quoracy.core.federated.events import RunPaused
 from quoracy.core.journal import RunCreated, decode_entry
 from quoracy.core.machine import Event
@@ -174,6 +175,7 @@ async def create(service: Service, identity: Identity, run: str, arguments: dict
     before = service.server.runs.get(run)
     if before is None or not _same_wish(before, created):
         await _check_samples(service, created)
+        _check_code(service, created)
         await service.server.create(created)
         await _look_for_weights(service, identity, run)
     return await show(service, identity, run, {})
@@ -184,6 +186,14 @@ async def _check_samples(service: Service, created: RunCreated) -> None:
     if created.kind == "witnessed":
         Run.create(service.server.kinds, created, new=True)  # whatever else is wrong is said first, all of it
         await service.samples.check(msgspec.convert(created.config, WitnessedConfig))
+
+
+def _check_code(service: Service, created: RunCreated) -> None:
+    """Raises ConfigErrors if the run names code that this server does not run."""
+    if created.kind == "federated":
+        Run.create(service.server.kinds, created, new=True)  # whatever else is wrong is said first, all of it
+        if refused := code_refused(created.config, service.modules):
+            raise ConfigErrors(refused)
 
 
 async def _look_for_weights(service: Service, identity: Identity, run: str) -> None:

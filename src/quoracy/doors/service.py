@@ -9,15 +9,20 @@ from __future__ import annotations
 
 import asyncio
 import time
-from typing import Any, Final, Protocol
+from functools import reduce
+from operator import or_
+from typing import Any, Final, Protocol, get_args
 
 import msgspec
+from msgspec import Raw
 
-from quoracy.core.errors import ConfigError, ConfigErrors, QuoracyError, Refusal, Refused
+from quoracy.core.codec import Reader, encode
+from quoracy.core.errors import ConfigError, ConfigErrors, QuoracyError, Refusal, Refused, shown
+from quoracy.core.machine import Join, Kind
 from quoracy.core.members import CHALLENGE_BYTES, OPERATOR_MARK, Accepted, signed_by_joiner
 from quoracy.core.messages import Answered, Call, Declined, Hello, Sign, Told, ToMember
 from quoracy.core.witnessed.events import CheckpointStored
-from quoracy.doors.auth import ANYONE, NOBODY, Action, Authority, Identity, check_proof
+from quoracy.doors.auth import ANYONE, NOBODY, Action, Authority, Identity, Role, check_proof
 from quoracy.doors.kept import looked, stored_of
 from quoracy.doors.questions import QUESTIONS, Operator
 from quoracy.doors.questions_federated import FEDERATED_QUESTIONS, where_weights
@@ -61,9 +66,14 @@ class Service:
         """Where weights are, if this server knows."""
         self.samples = Samples()
         """Of runs whose data is behind the data door."""
+        self.modules: tuple[str, ...] = ()
+        """That settings of runs may name code from."""
         self.http = ""
         """The address of the HTTP door, if there is one."""
         self.operator = Operator(server)
+        self._ids = {join: kind.ids_per_token for kind in server.kinds for join in joins_of(kind)}
+        """How many ids a token may bring by each sort of join, if it does not say."""
+        self._joins: Reader[Join] = Reader(reduce(or_, self._ids), "join")
         self._looking: set[asyncio.Task[None]] = set()
         """At checkpoints that are said to be stored."""
 
@@ -81,10 +91,12 @@ class Service:
 
     def call(self, guest: Guest, call: Call) -> None:
         run = self._run_for(guest, call.run)
-        refusal = run if isinstance(run, Refusal) else self._check_call(guest, call, run)
+        refusal = run if isinstance(run, Refusal) else self._check_call(guest, call)
         if isinstance(run, Refusal) or refusal is not None:
             self._say(guest, Answered(call.cause, refusal or _never()))
             return
+        if call.cause.seq == 0:
+            call = self._admitted(guest, call)
         kind = "" if run.host.run is None else run.host.run.kind.name
         if (stored := stored_of(call, kind)) is not None:
             task = asyncio.get_running_loop().create_task(self._look(run, guest, call, stored))
@@ -147,7 +159,7 @@ class Service:
         checked = self.authority.check_session(hello.token, hello.run, hello.member, hello.incarnation)
         return checked if isinstance(checked, Refusal) else None
 
-    def _check_call(self, guest: Guest, call: Call, run: ServedRun) -> Refusal | None:
+    def _check_call(self, guest: Guest, call: Call) -> Refusal | None:
         cause = call.cause
         if cause.member.startswith(OPERATOR_MARK):
             if guest.identity.role.allows(Action.OPERATE):
@@ -156,21 +168,28 @@ class Service:
         if self.draining and cause.seq == 0:
             return Refusal("draining", "this server is about to stop", "join again in a moment")
         if cause.seq == 0:
-            return self._check_join(guest, call, run)
+            return self._check_join(guest, call)
         if self.tokens and guest.entered.get((call.run, cause.member)) != cause.incarnation:
             return _not_entered(cause.member)
         return None
 
-    def _check_join(self, guest: Guest, call: Call, run: ServedRun) -> Refusal | None:
+    def _admitted(self, guest: Guest, call: Call) -> Call:
+        """The join with the token that it came by, whatever its sender wrote there."""
+        join = self._joins.read(call.event)
+        if isinstance(join, Refusal):
+            return call
+        identity = guest.identity
+        of_kind = 0 if identity.role is Role.ADMIN else self._ids[type(join)]
+        ids = (identity.ids or of_kind) if identity.id else 0
+        if (join.token, join.token_ids) == (identity.id, ids):
+            return call
+        stamped = msgspec.structs.replace(join, token=identity.id, token_ids=ids)
+        return Call(call.run, call.cause, Raw(encode(stamped)))
+
+    def _check_join(self, guest: Guest, call: Call) -> Refusal | None:
         """The joiner holds the key it names. Whether that key is the one the id is bound to, the fold decides."""
-        kind = None if run.host.run is None else run.host.run.kind
-        if kind is None:
-            return None
-        try:
-            join: Any = msgspec.msgpack.decode(call.event, type=kind.events)
-        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-            return None
-        if not getattr(join, "joins", False):
+        join = self._joins.read(call.event)
+        if isinstance(join, Refusal):
             return None
         if not join.key:
             if not self.tokens:
@@ -214,7 +233,7 @@ class Service:
         except ConfigErrors as error:
             return Replied(number, None, error.refusal())
         except ConfigError as error:
-            return Replied(number, None, Refusal("config", f"{error.field} = {error.value!r}", error.fix))
+            return Replied(number, None, Refusal("config", f"{error.field} = {shown(error.value)}", error.fix))
         except QuoracyError as error:
             return Replied(number, None, Refusal(error.code, str(error), "see the server's log"))
 
@@ -227,6 +246,10 @@ class Service:
         if found is None:
             raise Refused(self._no_run(run))
         return found
+
+
+def joins_of(kind: Kind) -> list[type[Join]]:
+    return [event for event in get_args(kind.events) if event.joins]
 
 
 def _not_entered(member: str) -> Refusal:

@@ -4,6 +4,8 @@ A *role token* is what an administrator hands out. It says who may do what, in w
 
     qrt1_member_<body>.<seal>        qrt1_viewer_… qrt1_operator_… qrt1_admin_…
 
+It may also say how many ids of members it brings into a run: keys are free, tokens are not.
+
 The body is msgpack in base64url; the seal is over the whole text before the dot, so the role cannot be exchanged.
 
 A *session token* is what a member gets when its join is accepted, and shows when it connects again:
@@ -43,6 +45,7 @@ SECRET_BYTES: Final = 32
 MAX_TOKEN: Final = 1024
 """Characters; what a Greet or a Hello carries at most."""
 ANY: Final = "*"
+MAX_IDS: Final = 100_000
 CHALLENGE_S: Final = 60
 """From being given a challenge to joining with it."""
 
@@ -64,6 +67,8 @@ class Identity(msgspec.Struct, frozen=True):
     """For people and logs; two tokens may have the same."""
     id: str = ""
     """Of the token: what limits are counted by. Empty where no token was asked."""
+    ids: int = 0
+    """So many ids it may bring into each run. 0: it does not say."""
 
     def covers(self, run: str) -> bool:
         """Whether the token is for this run; what it allows there is up to the role."""
@@ -94,6 +99,7 @@ class _Body(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=
     name: Annotated[str, Meta(max_length=64)]
     expires_s: Annotated[int, Meta(ge=0, le=2**53)]
     """Wall time; 0: never."""
+    ids: Annotated[int, Meta(ge=0, le=MAX_IDS)] = 0
 
 
 _body: Reader[_Body] = Reader(_Body, "token")
@@ -129,9 +135,11 @@ class Authority:
     # -- role tokens ------------------------------------------------------------------------------------------------
 
     def new_token(
-        self, role: Role, run: str = ANY, expires_s: float | None = None, name: str = "", now_s: float | None = None
-    ) -> str:
-        """``expires_s`` from now. Raises ConfigError for what a token cannot say."""
+        self, role: Role, run: str = ANY, expires_s: float | None = None, name: str = "", now_s: float | None = None,
+        ids: int = 0,
+    ) -> str:  # fmt: skip
+        """``expires_s`` from now. ``ids``: so many it may bring into each run; 0: as the kind of the run says. Raises
+        ConfigError for what a token cannot say."""
         end_s = 0
         if expires_s is not None:
             if not (math.isfinite(expires_s) and 0 < expires_s <= 1e10):
@@ -141,8 +149,10 @@ class Authority:
             raise ConfigError("run", run, "a run's name, a beginning and a star as in bert-*, or the star alone")
         if len(name) > 64 or not (name.isprintable() or not name):
             raise ConfigError("name", name, "at most 64 printable characters")
+        if not 0 <= ids <= MAX_IDS:
+            raise ConfigError("ids", ids, f"a whole number from 1 to {MAX_IDS}, or leave it out")
         try:
-            body = encode(_Body(secrets.token_bytes(8), run, name, end_s))
+            body = encode(_Body(secrets.token_bytes(8), run, name, end_s, ids))
         except UnicodeEncodeError:
             raise ConfigError("run, name", (run, name), "text that can be written as UTF-8") from None
         text = f"{_MARK}{role.value}_{_text(body)}"
@@ -164,7 +174,7 @@ class Authority:
             return Refusal("bad_token", f"the token cannot be read: {body.why}", _ASK)
         if body.expires_s and now_s >= body.expires_s:
             return Refusal("bad_token", f"the token expired {now_s - body.expires_s:.0f} s ago", _ASK)
-        return Identity(role, body.run, body.name, body.id.hex())
+        return Identity(role, body.run, body.name, body.id.hex(), body.ids)
 
     # -- challenges ------------------------------------------------------------------------------------------------
 

@@ -25,8 +25,6 @@ LONG_US: Final = 1_000_000
 """A younger wait is not worth a line: most are over before anybody could read it."""
 MAX_WHY: Final = 500
 """Characters of a reason. With a thousand silent workers it would fill a screen."""
-ROUTINE: Final = (RoundClosed,)
-"""Has a reason, and is how it should be."""
 _NUMBERS: Final = re.compile(r"\d+")
 
 
@@ -48,7 +46,7 @@ class Chronicle:
         facts: dict[str, Any] = {"run": run, **_facts(event), "entry": n}
         if isinstance(event, CommandRefused) and cause is not None:
             self._log.info(what, member=cause.member, seq=cause.seq, **facts)
-        elif event.by is By.HOST and hasattr(event, "reason") and not isinstance(event, ROUTINE):
+        elif event.by is By.HOST and hasattr(event, "reason") and not _routine(event):
             self._log.warn(what, **facts)
         elif event.joins or event.by is By.OPERATOR or hasattr(event, "reason") or isinstance(event, HostTook):
             self._log.info(what, **facts)
@@ -69,6 +67,11 @@ class Chronicle:
             why = explanation.sentence
             why = why if len(why) <= MAX_WHY else why[: MAX_WHY - 1] + "…"
             self._log.info("explain", run=run, why=why)
+
+
+def _routine(event: Event) -> bool:
+    """It has a reason, and is how it should be."""
+    return isinstance(event, RoundClosed) and not event.samples_bound
 
 
 def _facts(event: Event) -> dict[str, Any]:

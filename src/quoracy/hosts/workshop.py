@@ -30,6 +30,7 @@ import msgspec
 
 from quoracy.config import Workshop as Settings
 from quoracy.core import shell
+from quoracy.core.federated.code import code_refused
 from quoracy.core.machine import Duty
 from quoracy.hosts.keys import prefix_of
 from quoracy.hosts.log import Log
@@ -280,6 +281,10 @@ class Workshop:
         foreign = duty.what == "evaluate" or duty.order.get("aggregation", {}).get("rule") == "own"
         job = Job(self._numbers, run, duty, self._settings.code_timeout_s if foreign else None)
         self._open[key] = job
+        if refused := code_refused(duty.order, self._settings.modules) if foreign else []:
+            why = f"{refused[0].field} = {refused[0].value!r}: {refused[0].fix}"  # another replica may list it
+            asyncio.get_running_loop().call_soon(self._answered, job, failure(duty.what, why))
+            return
         (self.theirs if foreign else self.ours).give(job)
 
     def _answered(self, job: Job, result: dict[str, Any]) -> None:

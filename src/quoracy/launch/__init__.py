@@ -5,8 +5,8 @@ crowds       participants, many in one process
 errors       what goes wrong with them
 """
 
-from quoracy.launch.coordinator import Coordinator, coordinating, journal_of
+from quoracy.launch.coordinator import Coordinator, coordinating, journal_of, listing
 from quoracy.launch.crowds import crowds
 from quoracy.launch.errors import NotStarted, TookTooLong
 
-__all__ = ["Coordinator", "NotStarted", "TookTooLong", "coordinating", "crowds", "journal_of"]
+__all__ = ["Coordinator", "NotStarted", "TookTooLong", "coordinating", "crowds", "journal_of", "listing"]

@@ -6,9 +6,11 @@ import contextlib
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
+from quoracy.core.federated.code import modules_of
 from quoracy.launch.errors import NotStarted, TookTooLong
 from quoracy.stores import SqliteJournal
 
@@ -64,6 +66,11 @@ def _port(ready: Path, process: subprocess.Popen[bytes]) -> int:
             raise TookTooLong(f"the coordinator was not ready after {START_S:.0f} s")
         time.sleep(0.005)
     return int(ready.read_text().strip().rpartition(":")[2])
+
+
+def listing(config: Mapping[str, Any]) -> list[str]:
+    """The options with which a coordinator of one's own runs the code that these settings of a run name."""
+    return [f"--module={module}" for module in modules_of(config)]
 
 
 @contextlib.contextmanager

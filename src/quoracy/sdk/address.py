@@ -6,6 +6,7 @@ from typing import Final
 
 import msgspec
 
+from quoracy.core.bounds import whole
 from quoracy.core.errors import ConfigError
 
 PORT: Final = 7700
@@ -54,4 +55,5 @@ def parse_address(text: str) -> Address | None:
         return None
     if not port:
         return Address(host, PORT)
-    return Address(host, int(port)) if port.isdecimal() and 0 < int(port) < 65536 else None
+    number = whole(port, 65535)
+    return Address(host, number) if number else None

@@ -36,7 +36,7 @@ from quoracy.core.cluster.views import Passage
 from quoracy.core.errors import QuoracyError, Refusal
 
 E = TypeVar("E", bound=QuoracyError)
-_DENIED = frozenset({"bad_token", "forbidden", "key_mismatch", "not_yours"})
+_DENIED = frozenset({"bad_token", "forbidden", "key_mismatch", "not_yours", "too_many_ids"})
 
 
 class WorkerError(QuoracyError):

@@ -30,7 +30,7 @@ from quoracy.core.messages import Answered, Call, Declined, Hello, Moved, Sign, 
 ENDING: Final = frozenset(
     {
         "superseded", "key_mismatch", "run_closed", "unknown_member", "unknown_worker", "roster_full", "quarantined",
-        "ejected",
+        "ejected", "too_many_ids",
     }
 )  # fmt: skip
 """Refusals after which going on makes no sense."""

@@ -9,10 +9,11 @@ import msgspec
 import pytest
 from tests.core.scribe import created
 
+from quoracy.core.bounds import share
 from quoracy.core.errors import ConfigError, ConfigErrors
 from quoracy.core.kinds import KINDS
 from quoracy.core.run import Run
-from quoracy.core.witnessed.config import Config, DataSource, check_config, share
+from quoracy.core.witnessed.config import Config, DataSource, check_config
 
 
 def wrong(**settings: Any) -> list[tuple[str, Any, str]]:

@@ -190,6 +190,7 @@ def the_story(driver: Driver) -> list[Outcome]:
     told.append(driver.command(TwoFacedShown(*me, "m2", 0, 0, 0, 1, digest[0], MODEL, b"")))
     told.append(driver.say(Holds(*me, 0, 0, 1, b"\1")))
     told.append(driver.say(HealthCheck(*me, 0, ("m2",), (0,))))
+    told.append(driver.say(HealthCheck(*me, 0, ("m2",))))
     told.append(driver.say(Attest(*me, 0, 0, 2, b"\3")))
     told.append(driver.say(Attest(*me, 0, 0, 1, b"\3")))
     told.append(driver.say(Attest(*me, 0, 0, 1, b"\1")))

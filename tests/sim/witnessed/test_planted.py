@@ -214,6 +214,20 @@ def test_one_that_is_removed_for_what_it_has_not_attested_is_noticed(monkeypatch
     assert "that it has not attested" in violation
 
 
+def test_one_that_is_removed_on_the_word_of_others_alone_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nobody looks at what the witnesses attested of it."""
+    whole = sealing._place
+
+    def believing(course: Course, round_: Any, outcome: Any) -> None:
+        whole(course, round_, outcome)
+        for name, by in outcome.inactive.items():
+            if rules.enough_accuse(by, len(course.in_step) - 1):
+                outcome.moving[name] = (MemberState.REMOVED, "so they say")
+
+    monkeypatch.setattr(sealing, "_place", believing)
+    assert "did its part in the round, and is removed: so they say" in found_by("outcasts")
+
+
 # -- draws -----------------------------------------------------------------------------------------------------------
 
 
@@ -256,6 +270,14 @@ def test_a_zombie_that_is_believed_is_noticed(monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setattr(Witnessing, "_superseded", lambda self, _newer: None)
     monkeypatch.setattr(Witnessing, "_declined", lambda self, _declined, _now_us: None)
     found_by("newest", since=58)
+
+
+# -- tokens ----------------------------------------------------------------------------------------------------------
+
+
+def test_a_token_that_brings_any_number_of_ids_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Roster, "check_token", lambda self, _member, _token, _most: None)
+    assert "has brought ['m1', 'm1.sybil'], and may bring 1" in found_by("tokens")
 
 
 # -- ending ----------------------------------------------------------------------------------------------------------

@@ -33,6 +33,7 @@ KIND = Kind(
     collector=Collector,
     tables=TABLES,
     check_new=check_new,
+    ids_per_token=1,
 )
 
 __all__ = ["KIND", "Collector", "Config", "Federated"]

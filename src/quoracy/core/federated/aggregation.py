@@ -124,7 +124,8 @@ class Own(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag_field="ru
     """A rule of your own: a class that ``quoracy.learn.Rule`` describes, where the aggregation runs."""
 
     of: Annotated[str, Meta(pattern=r"^[A-Za-z_][A-Za-z0-9_.]*:[A-Za-z_][A-Za-z0-9_]*$", max_length=255)]
-    """Where the class is, as module:Class. It is imported there, and so is its module: name only what you trust."""
+    """Where the class is, as module:Class. The module has to be in workshop.modules of the server's own
+    configuration."""
     settings: Annotated[dict[str, Any], Meta(max_length=100)] = {}
     """What the class is made with."""
 

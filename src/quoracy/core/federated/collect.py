@@ -128,7 +128,7 @@ class Collector:
     def _in_round(self, task: Task, round_: Round, open_us: int) -> Event | None:
         standing = count(task, round_)
         if why := rounds.why_close(task, round_, standing, open_us):
-            return RoundClosed(round_.number, why)
+            return RoundClosed(round_.number, why, rounds.bound_of(task, round_))
         if standing.reachable < least(task, round_):
             why = f"{standing.reachable} of at least {least(task, round_)} updates can still come"
             away = sorted(task.tally.away)

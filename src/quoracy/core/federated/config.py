@@ -8,6 +8,7 @@ from typing import Annotated, Literal
 import msgspec
 from msgspec import Meta
 
+from quoracy.core.bounds import Plain
 from quoracy.core.errors import ConfigError, ConfigErrors
 from quoracy.core.federated.aggregation import Aggregation, FedAvg, client_hyper, problems
 from quoracy.core.federated.events import Name
@@ -16,7 +17,6 @@ Seconds = Annotated[float, Meta(ge=0.001, le=31_536_000)]
 MaybeSeconds = Annotated[float, Meta(ge=0.0, le=31_536_000)]
 Many = Annotated[int, Meta(ge=1, le=10_000)]
 MaybeMany = Annotated[int, Meta(ge=0, le=10_000)]
-Plain = None | bool | int | float | Annotated[str, Meta(max_length=256)]
 Hyper = Annotated[dict[Name, Plain], Meta(max_length=64)]
 
 
@@ -76,9 +76,13 @@ class Config(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     evaluation: Annotated[
         str, Meta(pattern=r"^([A-Za-z_][A-Za-z0-9_.]*:[A-Za-z_][A-Za-z0-9_.]*)?$", max_length=256)
     ] = ""
-    """``module:function``, called by the coordinator with the new weights after every round."""
+    """``module:function``, called by the coordinator with the new weights after every round. The module has to be in
+    workshop.modules of the server's own configuration."""
     early_stop: EarlyStop = EarlyStop()
     """When to stop before all rounds are over."""
+    samples_max: Annotated[int, Meta(ge=0, le=2**53)] = 0
+    """No update counts for more samples than this, whatever it claims. 0: no bound. In any case, from 4 updates on, a
+    claim above 10 times the median of the round counts as that."""
     norm_bound: Annotated[float, Meta(ge=0.0, le=1e300)] = 0.0
     """An update that moves the weights farther than this is refused. 0: no bound."""
     max_update_bytes: Annotated[int, Meta(ge=1, le=2**40)] = 2 * 1024**3

@@ -86,6 +86,8 @@ class RoundClosed(Event, frozen=True, array_like=True, tag="round-closed"):
 
     round: RoundNumber
     reason: Reason
+    samples_bound: Counter = 0
+    """Updates that claim more samples than this count for so many; 0: none does. The fold knows which they are."""
 
 
 class StandbyExpired(Event, frozen=True, array_like=True, tag="standby-expired"):

@@ -168,11 +168,15 @@ def _participant(participant: Participant, task: Task, heard: Heard, now_us: int
 
 
 def over_shown(over: Over) -> dict[str, Any]:
+    counts = {member: samples for member, _, samples in over.admitted} if over.clipped else {}
     return {
         "round": over.number, "attempts": over.attempts, "because": over.because,
         "began_s": seconds(over.began_us), "closed_s": seconds(over.closed_us), "done_s": seconds(over.done_us),
         "updates": len(over.admitted), "samples": sum(samples for _, _, samples in over.admitted),
         "admitted": [member for member, _, _ in over.admitted],
         "dropped": [{"participant": member, "why": why} for member, why in over.dropped],
+        "clipped": [
+            {"participant": member, "claimed": claimed, "counted": counts[member]} for member, claimed in over.clipped
+        ],
         "metrics": over.metrics, "evaluation": over.evaluation, "weights": over.weights, "size_bytes": over.size_bytes,
     }  # fmt: skip

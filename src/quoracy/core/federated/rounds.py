@@ -16,6 +16,7 @@ from quoracy.core.errors import Refusal
 from quoracy.core.federated.config import EarlyStop
 from quoracy.core.federated.drawing import eligible, target, wanted, why_not_begin
 from quoracy.core.federated.events import RoundBegan, RoundClosed, RoundSuspended, RunPaused, RunStopped, StandbyExpired
+from quoracy.core.federated.samples import counted, samples_bound
 from quoracy.core.federated.state import (
     Assignment,
     Count,
@@ -234,7 +235,18 @@ def check_close(task: Task, _run: Task, event: RoundClosed, at_us: int) -> Refus
     if not why_close(task, round_, standing, round_.open_us(at_us)):
         why = f"{round_.called()} has {standing.admitted} of at least {least(task, round_)} updates"
         return Refusal("round_early", why, "wait for them, or for the time to be over")
+    if event.samples_bound != (bound := bound_of(task, round_)):
+        why = f"samples_bound = {event.samples_bound}, and the updates of {round_.called()} make it {bound}"
+        return Refusal("contradiction", why, "close it with that")
     return None
+
+
+def bound_of(task: Task, round_: Round) -> int:
+    """What no claim of samples counts above, among the updates that are admitted now; 0 if none does."""
+    if round_.number < 0:
+        return 0
+    claims = [mine.offer.samples for mine in round_.having(Fate.ADMITTED) if mine.offer is not None]
+    return samples_bound(claims, task.config.samples_max) if claims else 0
 
 
 def pick_closed(_task: Task, _run: Task, event: RoundClosed, _at_us: int) -> Phase:
@@ -248,20 +260,22 @@ def do_close(task: Task, _run: Task, event: RoundClosed, at_us: int, _cup: Cup) 
     late = round_.having(Fate.TRAINING, Fate.OFFERED)
     for assignment in late:
         _drop(task, round_, assignment, f"late: {round_.called()} closed with {event.reason}")
-    counted = sorted(round_.having(Fate.ADMITTED), key=lambda assignment: assignment.member)
+    admitted = sorted(round_.having(Fate.ADMITTED), key=lambda assignment: assignment.member)
     concerned = View("standing", tuple(sorted(assignment.member for assignment in late)))
-    offers = [assignment.offer for assignment in counted if assignment.offer is not None]
+    offers = [assignment.offer for assignment in admitted if assignment.offer is not None]
     _enter(task, at_us)
     if round_.number < 0:
         task.weights, task.size_bytes = offers[0].digest, offers[0].size_bytes
         task.number = 0
         return Applied(None, (concerned,))
     dropped = [*round_.let_go, *((a.member, a.why) for a in round_.having(Fate.DROPPED, Fate.REFUSED))]
-    updates = [(offer.member, offer.digest, offer.samples) for offer in offers]
-    metrics = weighted([(offer.samples, offer.metrics) for offer in offers])
-    task.history.append(
-        Over(round_.number, round_.attempt, round_.began_us, at_us, event.reason, updates, dropped, metrics)
-    )
+    bound = event.samples_bound
+    updates = [(offer.member, offer.digest, counted(offer.samples, bound)) for offer in offers]
+    clipped = [(offer.member, offer.samples) for offer in offers if offer.samples > counted(offer.samples, bound)]
+    metrics = weighted([(counted(offer.samples, bound), offer.metrics) for offer in offers])
+    over = Over(round_.number, round_.attempt, round_.began_us, at_us, event.reason, updates, dropped, metrics)
+    over.clipped = clipped
+    task.history.append(over)
     return Applied(None, (concerned, _aggregate(task)))
 
 

@@ -126,7 +126,7 @@ class Over(msgspec.Struct, array_like=True):
     closed_us: int
     because: str
     admitted: list[tuple[str, str, int]]
-    """Participant, digest, samples."""
+    """Participant, digest, samples that it counts for."""
     dropped: list[tuple[str, str]]
     """Participant, why: late, refused, lost."""
     metrics: dict[str, float | list[float]]
@@ -136,6 +136,8 @@ class Over(msgspec.Struct, array_like=True):
     size_bytes: int = 0
     done_us: int = 0
     evaluation: dict[str, float] = {}
+    clipped: list[tuple[str, int]] = []
+    """Participant, and how many samples it claimed, where it counts for fewer."""
 
 
 class Task(msgspec.Struct):

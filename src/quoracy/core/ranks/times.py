@@ -18,6 +18,7 @@ import msgspec
 from quoracy.core.codec import us
 from quoracy.core.errors import ConfigError
 
+MOST_S = 31_536_000
 OP_SHARE = 6
 BEAT_SHARE = 6
 LOOK_SHARE = 3
@@ -75,8 +76,8 @@ def derive(dead_s: float, **wanted: float | None) -> Times:
 
 def _check(times: Times) -> None:
     for name, value in msgspec.structs.asdict(times).items():
-        if not value > 0:
-            raise ConfigError(name, value, "more than 0 seconds")
+        if not 0 < value <= MOST_S:
+            raise ConfigError(name, value, f"more than 0 seconds and at most {MOST_S}")
     third_s = 3 * times.beat_s + times.look_s
     if third_s > times.dead_s:
         sums = f"3 x {times.beat_s:g} + {times.look_s:g} = {third_s:g} > {times.dead_s:g}"

@@ -41,6 +41,7 @@ KIND = Kind(
     restore=Witnessed.restore,
     collector=Collector,
     tables=TABLES,
+    ids_per_token=1,
 )
 
 __all__ = ["KIND", "Collector", "Config", "Witnessed"]

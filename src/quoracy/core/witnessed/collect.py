@@ -177,6 +177,12 @@ class Collector:
     def _on_health_check(self, signal: HealthCheck, member: Member, course: Course) -> Refusal | None:
         if member.state is not S.IN_STEP:
             return _elsewhere(course, member, "is not in step")
+        if signal.accused and not signal.results:
+            round_ = course.round
+            if round_ is None or (signal.epoch, signal.step) != (round_.epoch, round_.step):
+                said = f"reports who is inactive at step {signal.step} of epoch {signal.epoch}"
+                return _elsewhere(course, member, said)
+            return self._complaints.accuses(signal, course)
         sealed = [past for past in course.past if past.epoch == course.epoch == signal.epoch]
         if not any(past.step == signal.step and past.positions for past in sealed):
             return _elsewhere(course, member, f"accuses others for step {signal.step} of epoch {signal.epoch}")
@@ -298,7 +304,9 @@ class Collector:
         if late and everybody and not self._over(self._phase, us(course.config.round_witness_s), now_us):
             return None
         models = tuple(tally.models[name] for name in sorted(tally.models))
-        return RoundSealed(round_.epoch, round_.number, _sorted(tally.attested), _sorted(tally.holding), models, late)
+        words = (_sorted(tally.attested), _sorted(tally.holding), models)
+        inactive = self._complaints.reported(course, round_)
+        return RoundSealed(round_.epoch, round_.number, *words, late, inactive)
 
     def _cooling(self, course: Course, now_us: int) -> Event | None:
         if checkpoint.done(course):

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from fractions import Fraction
-from functools import lru_cache
 from typing import Annotated, Literal
 
 import msgspec
 from msgspec import Meta
 
+from quoracy.core.bounds import Plain, share
 from quoracy.core.errors import ConfigError, ConfigErrors
 from quoracy.core.witnessed.events import MAX_MEMBERS, MAX_RESULTS, Name
 
@@ -25,9 +25,8 @@ Rounds = Annotated[int, Meta(ge=0, le=1_000_000)]
 Steps = Annotated[int, Meta(ge=0, le=2**40)]
 Samples = Annotated[int, Meta(ge=1, le=2**40)]
 MaybeSamples = Annotated[int, Meta(ge=0, le=2**40)]
-Plain = None | bool | int | float | Annotated[str, Meta(max_length=256)]
 Hyper = Annotated[dict[Name, Plain], Meta(max_length=64)]
-Share = Annotated[str, Meta(max_length=32)] | float
+Share = Annotated[str, Meta(max_length=40)] | float
 Text = Annotated[str, Meta(max_length=256)]
 
 
@@ -134,15 +133,6 @@ MAX_BATCHES = 2**31
 """In one round: more than any cluster trains."""
 
 
-@lru_cache(maxsize=64)
-def share(quorum: str | float) -> Fraction:
-    """Exact: 0.67 is 67/100, whatever a float makes of it. Raises ValueError for what is no number."""
-    try:
-        return Fraction(quorum.replace(" ", "") if isinstance(quorum, str) else str(quorum))
-    except (ValueError, ZeroDivisionError):
-        raise ValueError(f"{quorum!r} is no share") from None
-
-
 def check_config(config: Config) -> None:
     found = [*_alone(config), *_together(config)]
     if found:
@@ -151,10 +141,8 @@ def check_config(config: Config) -> None:
 
 def _alone(config: Config) -> Iterator[ConfigError]:
     try:
-        good = 0 < share(config.witness_quorum) <= 1
+        share(config.witness_quorum)
     except ValueError:
-        good = False
-    if not good:
         yield ConfigError("witness_quorum", config.witness_quorum, 'a share above 0 and up to 1, such as "2/3" or 0.67')
     if config.verification_percent:
         fix = "0: having work done a second time by others is not built yet"

@@ -178,6 +178,14 @@ class WorkReopened(Event, frozen=True, array_like=True, tag="work-reopened"):
     """Those who are no witnesses, and what they hold."""
 
 
+class Inactive(msgspec.Struct, frozen=True, array_like=True):
+    """Others in the round report that this member is inactive."""
+
+    member: MemberId
+    by: Annotated[bytes, Meta(max_length=MAX_MEMBERS // 8)]
+    """Who: a bitmap over the round's roster."""
+
+
 class RoundSealed(Event, frozen=True, array_like=True, tag="round-sealed"):
     """What counts is decided: results that a quorum of the elected witnesses holds, trained on the model that most
     have. The fold works out the set from the evidence, and draws the next round."""
@@ -190,6 +198,8 @@ class RoundSealed(Event, frozen=True, array_like=True, tag="round-sealed"):
     models: Reports
     """At the step at which the round began; of those who catch up, at some step not long before."""
     late: bool = False
+    inactive: Annotated[tuple[Inactive, ...], Meta(max_length=MAX_MEMBERS)] = ()
+    """Whom most of the others report as inactive. Each is removed if its own score in this round agrees."""
 
 
 class ResultVoided(Event, frozen=True, array_like=True, tag="result-voided"):
@@ -317,16 +327,17 @@ class ModelHash(Signal, frozen=True, array_like=True, tag="model-hash"):
 
 
 class HealthCheck(Signal, frozen=True, array_like=True, tag="health-check"):
-    """These attested a sealed result of this step and do not deliver it."""
+    """These are unhealthy. With ``results``: they attested a sealed result of this step and do not deliver it. Without:
+    they are inactive in the round of this step, which is the one that runs."""
 
     member: MemberId
     incarnation: Counter
     step: Counter
     accused: Annotated[tuple[MemberId, ...], Meta(max_length=64)]
     results: Annotated[tuple[Index, ...], Meta(max_length=64)] = ()
-    """For each of the accused, one of those results, by its place in what was sealed."""
+    """For each of the accused, one of those results, by its place in what was sealed; or none at all."""
     epoch: Counter = 0
-    """In which that step was sealed."""
+    """In which that step was sealed, or runs."""
 
 
 class BeatSeen(msgspec.Struct, frozen=True, array_like=True):

@@ -13,7 +13,7 @@ from collections.abc import Collection, Iterable, Sequence
 from quoracy.core.errors import Refusal
 from quoracy.core.witnessed import attestation, committee
 from quoracy.core.witnessed.attestation import Scheme
-from quoracy.core.witnessed.events import Attested, Report
+from quoracy.core.witnessed.events import Attested, Inactive, Report
 from quoracy.core.witnessed.state import Course, Round
 
 Masks = dict[str, int]
@@ -81,6 +81,28 @@ def reports(course: Course, said: Sequence[Report], may: Collection[str]) -> Ref
             return Refusal("contradiction", why, "take the newest word of each who takes part")
         seen.add(one.member)
     return None
+
+
+def reported_inactive(course: Course, round_: Round, said: Sequence[Inactive]) -> dict[str, int] | Refusal:
+    """How many of the others in step report each of these. A place in the roster stands for the life that began the
+    round."""
+    found: dict[str, int] = {}
+    lives = dict(zip(round_.roster, round_.lives, strict=True))
+    for one in said:
+        by = attestation.read_bitmap(one.by, len(round_.roster))
+        if isinstance(by, Refusal):
+            return by
+        names = [round_.roster[place] for place in attestation.positions(by)]
+        for name in (one.member, *names):
+            member = course.in_step.get(name)
+            if member is None or member.incarnation != lives[name]:
+                why = f"{name} is not in step in {round_.called()}: it neither is nor reports somebody inactive"
+                return Refusal("contradiction", why, "leave its word out")
+        if one.member in found or one.member in names:
+            why = f"{one.member} is reported as inactive twice, or by itself"
+            return Refusal("contradiction", why, "take each member's newest word about others")
+        found[one.member] = len(names)
+    return found
 
 
 def majority(models: Iterable[bytes]) -> bytes:

@@ -132,6 +132,7 @@ def _member(member: Member, course: Course, heard: Heard, now_us: int) -> dict[s
         "stuck_s": seconds(stuck_for_us(member, course, heard, now_us)), "keyed": bool(member.key),
         "addresses": list(member.addresses), "labels": member.labels,
         "model": "" if report is None else report.model.hex(),
+        "reported_by": sorted(heard.complaints.inactive.get(member.id, ())),
         "stores": course.storing is not None and course.storing.member == member.id,
     }  # fmt: skip
     pulse = heard.pulses.get(member.id)

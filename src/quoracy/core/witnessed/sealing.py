@@ -13,6 +13,8 @@ Kept here:
 - Not sealed is not lost: those batches wait for the next round.
 - Strikes, unless so few attested that it cannot be told whose fault it was: for work that fewer than a quorum hold, and
   for a witness in step that did not attest. A good round takes them all back; too many in a row and the member is out.
+- That most of the others report a member as inactive is weighed against the same evidence: with a strike in this round
+  it is out at once, without one the reports count for nothing.
 """
 
 from __future__ import annotations
@@ -23,7 +25,7 @@ from quoracy.core.codec import said_s, us
 from quoracy.core.dice import Cup
 from quoracy.core.errors import Refusal
 from quoracy.core.machine import DONE, Applied
-from quoracy.core.witnessed import checkpoint, epochs, evidence, rounds
+from quoracy.core.witnessed import checkpoint, epochs, evidence, rounds, rules
 from quoracy.core.witnessed.account import cut, tried
 from quoracy.core.witnessed.committee import count
 from quoracy.core.witnessed.events import RoundSealed
@@ -63,6 +65,8 @@ class Outcome(msgspec.Struct):
     """What counts, in the order in which it is applied."""
     said: dict[str, tuple[int, bytes]]
     """Step and model, by member."""
+    inactive: dict[str, int]
+    """By how many others each is reported as inactive."""
     strikes: dict[str, str]
     """Who has done badly, and how. Whose fault it was cannot be told: nobody."""
     praised: list[str]
@@ -94,6 +98,9 @@ def _judge(course: Course, event: RoundSealed, at_us: int) -> Outcome | Refusal:
     may = {member.id for member in with_state(course, S.IN_STEP, S.RESYNCING)}
     if (refusal := evidence.reports(course, event.models, may)) is not None:
         return refusal
+    inactive = evidence.reported_inactive(course, round_, event.inactive)
+    if isinstance(inactive, Refusal):
+        return inactive
     said = {report.member: (report.step, report.model) for report in event.models}
     votes = [model for member, (step, model) in said.items() if member in course.in_step and step == round_.step]
     model = evidence.majority(votes)
@@ -105,8 +112,8 @@ def _judge(course: Course, event: RoundSealed, at_us: int) -> Outcome | Refusal:
         if work.result >= 0 and held[work.result] >= needed and model and round_.results[work.result].base == model
     ]
     outcome = Outcome(
-        claims, claims | others, held, needed, model, bool(votes) and not model, positions, said, {}, [], {}, "",
-        Phase.TRAIN,
+        claims, claims | others, held, needed, model, bool(votes) and not model, positions, said, inactive, {}, [], {},
+        "", Phase.TRAIN,
     )  # fmt: skip
     _weigh(course, round_, outcome)
     _place(course, round_, outcome)
@@ -142,11 +149,15 @@ def _weigh(course: Course, round_: Round, outcome: Outcome) -> None:
 
 def _place(course: Course, round_: Round, outcome: Outcome) -> None:
     """Who is in step, who has to catch up, who is out."""
+    others = len(course.in_step) - 1
     agreed = dict(course.agreed) | ({round_.step: outcome.model} if outcome.model else {})
     for name, member in sorted(course.in_step.items()):
         strikes = member.strikes + 1 if name in outcome.strikes else 0
         if strikes > course.config.strikes_max:
             why = f"{strikes} bad rounds in a row, the last one because it {_verb(outcome.strikes[name])}"
+            outcome.moving[name] = (S.REMOVED, why)
+        elif strikes and rules.enough_accuse(by := outcome.inactive.get(name, 0), others):
+            why = f"{by} of {others} others report it as inactive, and so it is: it {_verb(outcome.strikes[name])}"
             outcome.moving[name] = (S.REMOVED, why)
         elif outcome.model and name not in outcome.said:
             outcome.moving[name] = (S.RESYNCING, f"did not say which model it has at step {round_.step}")

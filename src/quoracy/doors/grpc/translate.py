@@ -11,6 +11,7 @@ from typing import Any, Final
 from google.protobuf import json_format, struct_pb2
 from msgspec import Raw
 
+from quoracy.core.bounds import exact
 from quoracy.core.cluster.events import (
     Arrive,
     Heartbeat,
@@ -26,7 +27,7 @@ from quoracy.core.cluster.events import (
 from quoracy.core.cluster.state import Order
 from quoracy.core.cluster.views import Passage, Standing
 from quoracy.core.codec import encode
-from quoracy.core.errors import Refusal
+from quoracy.core.errors import MAX_SHOWN, Refusal, Refused
 from quoracy.core.machine import Event, MemberEvent
 from quoracy.core.members import Accepted, Cause
 from quoracy.core.messages import Answered, Call, Declined, Hello, Moved, Told, Welcome
@@ -113,15 +114,18 @@ def checked(message: Hello | Call) -> ToServer | Refusal:
 
 def plain(struct: struct_pb2.Struct) -> dict[str, Any]:
     """Protobuf's own tables know only fractions: a whole one was meant as a whole number. They have no order either:
-    sorted, the same request gives the same bytes."""
-    table: dict[str, Any] = _whole(json_format.MessageToDict(struct))
+    sorted, the same request gives the same bytes. Raises Refused."""
+    try:
+        table: dict[str, Any] = _whole(json_format.MessageToDict(struct))
+    except (ValueError, json_format.Error) as error:
+        raise Refused(Refusal("malformed", str(error)[:MAX_SHOWN], "send finite numbers")) from None
     return table
 
 
 def _whole(value: Any) -> Any:
     match value:
-        case float() if value.is_integer():
-            return int(value)
+        case float():
+            return exact(value)
         case list():
             return [_whole(item) for item in value]
         case dict():

@@ -13,7 +13,8 @@ from urllib.parse import parse_qsl, unquote
 import msgspec
 from starlette.types import Receive, Scope
 
-from quoracy.core.errors import Refusal
+from quoracy.core.bounds import exact, unbounded, whole
+from quoracy.core.errors import Refusal, shown
 from quoracy.core.wanted import wanted
 from quoracy.doors.auth import NOBODY, Identity
 from quoracy.doors.http import cursors
@@ -26,7 +27,6 @@ MAX_SHOWN: Final = 120
 """Characters of a wrong value that are repeated."""
 KEY: Final = re.compile("[!-~]{1,128}")
 """An Idempotency-Key."""
-MAX_WHOLE: Final = 2.0**53
 _AS_DESCRIBED: Final = "see /api/docs for what it takes"
 _IN_OTHER_WORDS: Final = {"cursor": cursors.FIX}
 """Where the form of a field tells nobody what to send."""
@@ -101,8 +101,8 @@ def read_query(text: bytes, shape: type[T]) -> T:
 async def read_body(asked: Asked, max_bytes: int) -> bytes:
     """All of it, or a problem if it is too large. Nothing is kept beyond the limit."""
     length = asked.once(b"content-length")
-    if length.isdecimal() and int(length) > max_bytes:
-        raise _too_large(f"a body of {int(length)} bytes", max_bytes)
+    if length.isdecimal() and whole(length, max_bytes) is None:
+        raise _too_large(f"a body of {length[:MAX_SHOWN]} bytes", max_bytes)
     parts: list[bytes] = []
     size = 0
     while True:
@@ -132,19 +132,25 @@ def decode_body(content: bytes, media: str, shape: type[T]) -> T:
         plain = _plain.decode(content or b"{}")
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise trouble("malformed", f"the body is not JSON: {str(error)[:MAX_SHOWN]}", "send one JSON object") from None
+    _check_numbers(content, plain)
     kind = plain.get("kind") if isinstance(plain, dict) else None
     variant: Any = VARIANTS.get(shape, {}).get(kind) if isinstance(kind, str) else None
     chosen: type[T] = variant or shape
     return convert(plain, chosen, "field")
 
 
-def _number(text: str) -> float | int:
-    """JSON has one sort of number: 2.0 is as whole as 2."""
-    value = float(text)
-    return int(value) if value.is_integer() and abs(value) <= MAX_WHOLE else value
+_plain: Final = msgspec.json.Decoder(float_hook=lambda text: exact(float(text)))
+_LONG: Final = re.compile(rb"[0-9]{19}|[0-9][eE]\+?[0-9]{3}")
+"""Only where this is found can a number be too large to be written down."""
 
 
-_plain: Final = msgspec.json.Decoder(float_hook=_number)
+def _check_numbers(content: bytes, plain: Any) -> None:
+    """What a field of any type takes still goes into journals and onto the wire."""
+    found = unbounded(plain) if _LONG.search(content) else ()
+    faults = [Fault(wrong.field, shown(wrong.value), wrong.fix) for wrong in found]
+    if faults:
+        named = ", ".join(f"{fault.field} = {fault.value}" for fault in faults[:5])
+        raise Trouble(Refusal("malformed", f"numbers are out of range: {named}", faults[0].fix), faults)
 
 
 def convert(plain: Any, shape: type[T], what: str, strict: bool = True) -> T:

@@ -49,6 +49,14 @@ class Dropped(msgspec.Struct, frozen=True):
     why: str
 
 
+class Clipped(msgspec.Struct, frozen=True):
+    """An update that claimed more samples than it counts for."""
+
+    participant: str
+    claimed: int
+    counted: int
+
+
 class Round(msgspec.Struct, frozen=True):
     """A round that is over."""
 
@@ -62,9 +70,12 @@ class Round(msgspec.Struct, frozen=True):
     done_s: float
     updates: int
     samples: int
+    """That the updates count for."""
     admitted: list[str]
     """Who counts. With ``dropped`` these are all who were drawn."""
     dropped: list[Dropped]
+    clipped: list[Clipped]
+    """Who claimed more samples than it counts for."""
     metrics: dict[str, Any]
     """The participants', weighted by samples."""
     evaluation: dict[str, float]

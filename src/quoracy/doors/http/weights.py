@@ -19,6 +19,7 @@ from typing import Any, Final, TypeVar
 from blake3 import blake3
 from starlette.types import Send
 
+from quoracy.core.bounds import whole
 from quoracy.core.errors import DigestMismatch, ObjectMissing, ObjectTooLarge, Refusal, Refused
 from quoracy.doors.auth import Action
 from quoracy.doors.http.answers import Answer, matches
@@ -256,8 +257,9 @@ async def _body(asked: Asked, key: str, offset: int, max_bytes: int) -> AsyncIte
 
 def _check_length(asked: Asked, key: str, offset: int, max_bytes: int) -> None:
     length = asked.once(b"content-length")
-    if length.isdecimal() and offset + int(length) > max_bytes:
-        raise ObjectTooLarge(key, offset + int(length), max_bytes)
+    size_bytes = whole(length, MAX_BYTES) if length.isdecimal() else 0
+    if size_bytes is None or offset + size_bytes > max_bytes:
+        raise ObjectTooLarge(key, MAX_BYTES if size_bytes is None else offset + size_bytes, max_bytes)
 
 
 def _whole(asked: Asked, name: bytes) -> int:

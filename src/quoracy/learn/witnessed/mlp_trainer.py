@@ -12,6 +12,7 @@ from typing import Any, Final
 
 import numpy as np
 
+from quoracy.core.bounds import whole
 from quoracy.core.errors import ConfigError
 from quoracy.learn import digits as digits_set
 from quoracy.learn import fashion as fashion_set
@@ -23,6 +24,8 @@ from quoracy.learn.witnessed.source import digits_source, fashion_source
 from quoracy.learn.witnessed.trainer import Array, Result, RunTask, Samples, Source, Weights
 
 MAX_HIDDEN: Final = 16
+MAX_SIZE: Final = 2**24
+"""Of one layer."""
 AT_ONCE: Final = 64
 """Batches that are in memory together."""
 KNOWN: Final = (*HYPER, "optimizer", "encoding", "topk", "block", "hidden", "inputs", "classes")
@@ -94,14 +97,16 @@ def sizes_of(hyper: Mapping[str, Any], inputs: int, hidden: Any, classes: int) -
     """Of all layers, the inputs first. Raises ConfigError."""
     said = str(hyper.get("hidden", hidden)).replace(" ", "")
     parts = said.split(",") if said else []
-    if len(parts) > MAX_HIDDEN or not all(part.isascii() and part.isdigit() and int(part) for part in parts):
-        fix = f"the sizes of at most {MAX_HIDDEN} layers, such as 32 or '200,200'; '' for none"
+    if len(parts) > MAX_HIDDEN or not all(whole(part, MAX_SIZE) for part in parts):
+        fix = (
+            f"the sizes of at most {MAX_HIDDEN} layers, each from 1 to {MAX_SIZE}, such as 32 or '200,200'; '' for none"
+        )
         raise ConfigError("hyper.hidden", hyper.get("hidden"), fix)
     ends = []
     for name, otherwise in (("inputs", inputs), ("classes", classes)):
         value = hyper.get(name, otherwise)
-        if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-            raise ConfigError(f"hyper.{name}", value, "a whole number, 1 or greater")
+        if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= MAX_SIZE:
+            raise ConfigError(f"hyper.{name}", value, f"a whole number from 1 to {MAX_SIZE}")
         ends.append(value)
     return ends[0], *(int(part) for part in parts), ends[1]
 

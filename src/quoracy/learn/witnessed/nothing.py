@@ -15,6 +15,8 @@ from quoracy.learn.witnessed.trainer import Result, RunTask, Weights
 
 NAME: Final = "nothing"
 SIZE: Final = 8
+MAX_SIZE: Final = 2**31
+"""Of a model of 8 GiB."""
 
 
 class Nothing:
@@ -22,8 +24,8 @@ class Nothing:
 
     def __init__(self, task: RunTask) -> None:
         size = task.number("size", SIZE)
-        if size != int(size) or size < 1:
-            raise ConfigError("hyper.size", size, "a whole number, 1 or greater")
+        if not 1 <= size <= MAX_SIZE or size != int(size):
+            raise ConfigError("hyper.size", size, f"a whole number from 1 to {MAX_SIZE}")
         self._batch_size = task.batch_size
         self._ones = np.ones(int(size), np.float32)
         self._model = np.zeros_like(self._ones)

@@ -8,6 +8,7 @@ import threading
 from pathlib import Path
 from typing import Final
 
+from quoracy.core.bounds import whole
 from quoracy.core.errors import ConfigError, QuoracyError
 from quoracy.core.witnessed.views import PeersShown
 from quoracy.sdk.exchange.fetching import Fetch, Tools
@@ -200,10 +201,11 @@ def open_exchange(
         return DirectExchange(member, key, None, address, limits or Limits())
     host, colon, port = listen.rpartition(":")
     host = host.strip("[]") or "127.0.0.1"
-    if not colon or not port.isdecimal() or int(port) > 65535:
+    number = whole(port, 65535)
+    if not colon or number is None:
         raise ConfigError("listen", listen, "HOST:PORT, such as 0.0.0.0:7800; port 0 takes a free one")
     try:
-        exchange = DirectExchange(member, key, (host, int(port)), address, limits or Limits())
+        exchange = DirectExchange(member, key, (host, number), address, limits or Limits())
     except (OSError, UnicodeError) as error:
         why = getattr(error, "strerror", None) or error
         raise ConfigError("listen", listen, f"this machine cannot listen there ({why})") from None

@@ -41,7 +41,8 @@ class FederatedFaults(Trouble):
             self.lose_power, self.full_disk, self.slow_disk,
             self.kill, self.kill, self.drop_out, self.drop_out, self.drop_out, self.drop_out, self.vanish,
             self.stop_one, self.slow, self.cut_one, self.twin, self.leave, self.newcomer, self.poison, self.poison,
-            self.forget, self.everybody, self.slow_workshop, self.workshop_dies, self.workshop_dies,
+            self.forget, self.copy, self.boast, self.everybody,
+            self.slow_workshop, self.workshop_dies, self.workshop_dies,
             self.workshop_stutters, self.workshop_fails, self.workshop_never_answers, self.workshop_never_answers,
             self.pause,
         )  # fmt: skip
@@ -126,6 +127,16 @@ class FederatedFaults(Trouble):
             one.forgets = True
             self._later(1_500 * MS, 4_000 * MS, self._forgive, one.member)
 
+    def copy(self) -> None:
+        """It offers what another has uploaded."""
+        if (one := self._one()) is not None:
+            one.copies = True
+            self._later(1_500 * MS, 4_000 * MS, self._forgive, one.member)
+
+    def boast(self) -> None:
+        if (one := self._one()) is not None:
+            one.boasts = True
+
     def _forgive(self, member: str) -> None:
         self.operator.command(ParticipantReadmitted(member))
         self._later(100 * MS, 1_000 * MS, self._again, member)
@@ -168,7 +179,7 @@ class FederatedFaults(Trouble):
         for participant in self.participants:
             participant.go_on()
             participant.dies_at = ""
-            participant.poison = participant.forgets = False
+            participant.poison = participant.forgets = participant.copies = participant.boasts = False
             self._hurry(participant)
         for member in dict.fromkeys(participant.member for participant in self.participants):
             self.operator.command(ParticipantReadmitted(member))

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from fractions import Fraction
 from math import ceil
+from statistics import median
 from typing import Any
 
 import msgspec
@@ -40,6 +41,7 @@ class Update(msgspec.Struct):
     ticket: int
     digest: str
     samples: int
+    """That it claims; when its round is closed, that it counts for."""
     fate: str = "offered"
     """offered, admitted, refused, dropped"""
 
@@ -233,9 +235,18 @@ class Course:
                 self._fail(f"entry {at[0]} closes the round for the initial weights without any")
             self.weights, self.number, self.phase = admitted[0].digest if admitted else "", 0, "standby"
             return
+        self._clip(admitted)
         self.closed.append(Closed(self.number, self.weights, self.state, admitted))
         self.phase = "closing"
         self._duties[at] = "aggregate"
+
+    def _clip(self, admitted: list[Update]) -> None:
+        for update in admitted:
+            update.samples = min(update.samples, self.set("samples_max") or update.samples)
+        if len(admitted) >= 4:
+            bound = 10 * median(Fraction(update.samples) for update in admitted)
+            for update in admitted:
+                update.samples = int(min(Fraction(update.samples), bound))
 
     def _made(self, at: tuple[int, int], duty: str, result: dict[str, Any]) -> None:
         if "failed" in result:

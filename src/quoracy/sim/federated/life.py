@@ -92,7 +92,7 @@ class Life:
             "clients": rng.randint(1, size), "rounds": rng.randint(6, 16), "seed": rng.randint(0, 99),
             "initial": rng.choice((GIVEN, GIVEN, "")), "refused_max": rng.choice((1, 1, 2)),
             "evaluation": rng.choice(("", "mine:score")), "time_max_s": rng.choice((5.0, 5.0, 1.2)),
-            "standby_max_s": rng.choice((3.0, 3.0, 0.8)),
+            "standby_max_s": rng.choice((3.0, 3.0, 0.8)), "samples_max": rng.choice((0, 0, 100)),
         }  # fmt: skip
         if rng.random() < 0.5:
             return config

@@ -37,6 +37,10 @@ class SimParticipant(SimProcess):
         """Its next update is."""
         self.forgets = False
         """To upload what it offers next."""
+        self.copies = False
+        """It offers next what another has uploaded last."""
+        self.boasts = False
+        """It claims as many samples as there are numbers for with its next update."""
         self.dies_at = ""
         """The stage of its work at which it dies."""
         self._objects = objects
@@ -101,12 +105,15 @@ class SimParticipant(SimProcess):
         if self.poison:
             self.poison = False
             digest = hexed("poison", digest)
-            self._objects.put(digest, poison=True)
+            self._objects.put(self.member, digest, poison=True)
         elif self.forgets:
             self.forgets = False
             digest = hexed("forgotten", digest)
+        elif self.copies and (others := sorted(put for put in self._objects.good if put[0] != self.member)):
+            self.copies = False
+            _, digest = self.world.rng.choice(others)
         else:
-            self._objects.put(digest, poison=False)
+            self._objects.put(self.member, digest, poison=False)
         if self._reaches("uploaded"):
             self.world.after(self.world.between(0, 20 * MS), self._offer, work, digest)
 
@@ -114,6 +121,8 @@ class SimParticipant(SimProcess):
         if self._holds(self._offer, work, digest):
             return
         samples = samples_of(self.member) if work.round >= 0 else 0
+        if self.boasts and samples:
+            self.boasts, samples = False, 2**53
         metrics: dict[str, float | list[float]] = {"loss": samples / 7}
         if self.logic.offer(Offer(work.round, work.ticket, samples, digest, 100, metrics)):
             self.logic.tick(self.clock_us())

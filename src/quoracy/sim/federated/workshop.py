@@ -47,14 +47,14 @@ def scored(weights: str) -> float:
 
 
 class Objects:
-    """The object store: create-only, by digest. It keeps what it was given."""
+    """The object store: create-only, by uploader and digest. It keeps what it was given."""
 
     def __init__(self) -> None:
-        self.good: set[str] = set()
-        self.poison: set[str] = set()
+        self.good: set[tuple[str, str]] = set()
+        self.poison: set[tuple[str, str]] = set()
 
-    def put(self, digest: str, poison: bool) -> None:
-        (self.poison if poison else self.good).add(digest)
+    def put(self, member: str, digest: str, poison: bool) -> None:
+        (self.poison if poison else self.good).add((member, digest))
 
 
 class Workshop:
@@ -96,7 +96,7 @@ class Workshop:
         order = duty.order
         match duty.what:
             case "admit":
-                return self._verdict(order["digest"])
+                return self._verdict(order["participant"], order["digest"])
             case "aggregate":
                 if self.failing and self.world.chance(self.failing):
                     return {"failed": "no room"}
@@ -107,9 +107,9 @@ class Workshop:
             return {"failed": "no such module"}
         return {"metrics": {"score": scored(order["weights"])}}
 
-    def _verdict(self, digest: str) -> dict[str, Any]:
-        if digest in self.objects.poison:
+    def _verdict(self, member: str, digest: str) -> dict[str, Any]:
+        if (member, digest) in self.objects.poison:
             return {"ok": False, "why": "w has a NaN"}
-        if digest not in self.objects.good:
+        if (member, digest) not in self.objects.good:
             return {"ok": False, "why": "no such object"}
         return {"ok": True, "norm": 1.0}

@@ -65,7 +65,7 @@ class WitnessedFaults(Trouble):
         """What would seldom come to anything by chance, in some lives: early, and for long. Drawn apart, so that all
         other lives stay what they are."""
         rng = Random(f"apart {self.world.seed}")  # noqa: S311 - repeatable on purpose
-        for fault in (self.boast_together, self.cut_group, self.two_faced, self.hollow):
+        for fault in (self.boast_together, self.cut_group, self.two_faced, self.hollow, self.rumour):
             if rng.random() < OFTEN:
                 self.world.after(rng.randint(1_000 * MS, until_us // 2), self._strike, fault)
 
@@ -218,6 +218,24 @@ class WitnessedFaults(Trouble):
             if not member.lie:
                 self._corrupt(member, HOLLOW, 4_000 * MS)
         self._later(2_000 * MS, 4_000 * MS, self.everybody)
+
+    def rumour(self) -> None:
+        """All others report one as inactive for a while; in half of the lives it really is."""
+        one = self._one()
+        if one is None:
+            return
+        others = [member for member in self._present() if member.member != one.member]
+        for other in others:
+            other.reports = (one.member,)
+        if self.world.chance(0.5):
+            one.bench.batch_us = (900 * MS, 2_000 * MS)
+        self.world.note("fault", lambda: f"{len(others)} report {one.name} as inactive")
+        self._later(3_000 * MS, 6_000 * MS, self._end_rumour, one, others)
+
+    def _end_rumour(self, one: SimMember, others: list[SimMember]) -> None:
+        self._hurry(one)
+        for other in others:
+            other.reports = ()
 
     def _corrupt(self, member: SimMember, lie: str, least_us: int = 1_500 * MS) -> None:
         member.lie = lie

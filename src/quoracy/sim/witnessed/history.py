@@ -92,6 +92,8 @@ class Sealed(msgspec.Struct):
     positions: list[int]
     claims: dict[str, tuple[int, set[int]]]
     """By witness: its life, and which results it said it holds."""
+    bad: set[str]
+    """Who did not do its part: as a witness, or with work that fewer than a quorum hold."""
     voided: set[int] = set()
 
     def counts(self) -> tuple[bytes, ...]:
@@ -281,14 +283,28 @@ class Course:
                 tried = attempt if fair else attempt - 1
                 self.batches.wait_again(numbers(each.batches), tried, self.config.attempts_max)
         lives = {one.member: one.incarnation for one in event.attested}
-        self._model(round_, model, positions, {who: (lives[who], held) for who, held in claims.items()})
+        by_life = {who: (lives[who], held) for who, held in claims.items()}
+        self._model(round_, model, positions, by_life, self._bad(round_, claims))
 
-    def _model(self, round_: Round, model: bytes, positions: list[int], claims: Any) -> None:
+    def _bad(self, round_: Round, claims: dict[str, set[int]]) -> set[str]:
+        """Nobody where so few attested that it cannot be told."""
+        if len(claims) < self.needed(round_):
+            return set()
+        bad = {who for who in round_.witnesses if who not in claims}
+        for index, attempt, member in round_.owners:
+            place = round_.newest(index)
+            if attempt == round_.attempts[index] and sum(place in held for held in claims.values()) < self.needed(
+                round_
+            ):
+                bad.add(member)
+        return bad
+
+    def _model(self, round_: Round, model: bytes, positions: list[int], claims: Any, bad: set[str]) -> None:
         sealed = Sealed(
             round_.epoch, round_.number, round_.step, model, self.models.get(round_.step, b""),
             [round_.results[place].digest for place in positions],
             [numbers(round_.drawn.assignments[round_.results[place].assignment].batches) for place in positions],
-            positions, claims,
+            positions, claims, bad,
         )  # fmt: skip
         self.sealed.append(sealed)
         if model:

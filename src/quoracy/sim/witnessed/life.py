@@ -37,6 +37,8 @@ LIMITS: Final = Limits(
 )  # fmt: skip
 SLOW_FROM_S: Final = 3.0
 """Where a round may take so long, some members are slow by nature; in less they would never be done in time."""
+SYBIL: Final = 4
+"""In one of so many lives a member wants to be two."""
 PACE: Final[dict[str, Any]] = {
     "heartbeat_interval_s": 0.4, "heartbeat_timeout_s": 2.4, "waiting_extra_s": 0.3, "warmup_s": 1.5,
     "round_train_max_s": 3.0, "round_witness_s": 1.0, "cooldown_s": 3.0, "checkpoint_retry_s": 0.8,
@@ -90,7 +92,7 @@ class Life:
         self.comes_back = True
         self.brings_back = True
         """When nothing goes wrong any more, the operator starts those anew who are not there."""
-        self._calm = fair
+        self._fair = self._calm = fair
 
     def _settings(self) -> dict[str, Any]:
         """Of most sorts of rounds there are."""
@@ -130,6 +132,7 @@ class Life:
         )  # fmt: skip
         if self.config["round_train_max_s"] < SLOW_FROM_S:
             process.bench.times = 1
+        process.sybil = not self._fair and member == "m1" and self.world.seed % SYBIL == 0
         self.members.append(process)
         return process
 

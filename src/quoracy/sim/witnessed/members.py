@@ -16,7 +16,7 @@ from quoracy.core.members import CHALLENGE_BYTES, Accepted, Cause, signed_by_joi
 from quoracy.core.messages import Call, ToHost
 from quoracy.core.witnessed import facts
 from quoracy.core.witnessed.attestation import Scheme
-from quoracy.core.witnessed.events import Attest, Loaded, MemberJoined, ModelHash
+from quoracy.core.witnessed.events import Attest, HealthCheck, Loaded, MemberJoined, ModelHash
 from quoracy.core.witnessed.facts import Action, Fact, Pace
 from quoracy.core.witnessed.part import Part
 from quoracy.core.witnessed.views import PeersShown, RoundShown, Standing
@@ -41,6 +41,11 @@ REACH_US: Final = 5 * MS
 _TALK: Final = (Get, Gave, GetModel, GaveModel, Kept)
 
 
+def token_of(member: str) -> str:
+    """Each has one of its own."""
+    return f"token of {member}"
+
+
 class SimMember(SimProcess):
     logic: Witnessing
     _checkers: WitnessedCheckers
@@ -54,6 +59,10 @@ class SimMember(SimProcess):
         """The stage of its work at which it dies."""
         self.lie = ""
         self.lied = False
+        self.reports: tuple[str, ...] = ()
+        """Whom it takes for inactive, rightly or not: that is an opinion, and no lie."""
+        self.sybil = False
+        """Whether it wants to be two."""
         self.finished = False
         self.reachable = reachable
         self._run = run
@@ -86,6 +95,7 @@ class SimMember(SimProcess):
     def repent(self) -> None:
         """From now on it is honest."""
         self.lie = ""
+        self.reports = ()
         self._others.clear()
 
     def _reaches(self, stage: str) -> bool:
@@ -144,8 +154,19 @@ class SimMember(SimProcess):
         join = msgspec.msgpack.decode(message.event, type=MemberJoined)
         challenge = bytes(CHALLENGE_BYTES)
         signed = signed_by_joiner(challenge, self._run, join.member, join.supersedes, join.nonce)
-        proven = msgspec.structs.replace(join, proof=challenge + self._sign(signed))
-        return Call(message.run, message.cause, Raw(encode(proven)))
+        proof = challenge + self._sign(signed)
+        admitted = msgspec.structs.replace(join, proof=proof, token=token_of(self.member), token_ids=1)
+        return Call(message.run, message.cause, Raw(encode(admitted)))
+
+    def _join_again(self) -> None:
+        """Under another name, by the token that has brought its own: keys are free."""
+        name = f"{self.member}.sybil"
+        key, nonce, challenge = key_of(name), hashed(name)[:16], bytes(CHALLENGE_BYTES)
+        proof = challenge + sign(key, signed_by_joiner(challenge, self._run, name, 0, nonce))
+        join = MemberJoined(name, 0, nonce, key, proof, token=token_of(self.member), token_ids=1)
+        call = Call(self._run, Cause(name, 0, 0), Raw(encode(join)))
+        self._checkers.attempted(self.name, call.cause)
+        self.network.send(self.name, self._host, call)
 
     # -- what the part is told ----------------------------------------------------------------------------------------
 
@@ -165,6 +186,8 @@ class SimMember(SimProcess):
             case "joined":
                 result = note.value
                 self._numbers.clear()
+                if self.sybil:
+                    self._join_again()
                 scheme = Scheme(result["attestation"], result["bloom_false_positives"])
                 self._fact(facts.LifeBegan(result["incarnation"], scheme))
             case "shown" if note.value[0] != LIFE:
@@ -285,6 +308,8 @@ class SimMember(SimProcess):
         if self.lie == "slanders" and isinstance(signal, ModelHash):
             self.lied = True
             self.logic.say(liars.slander(signal, sorted(self.exchange.addresses.keys() - {self.member})))
+        elif self.reports and isinstance(signal, ModelHash):
+            self.logic.say(HealthCheck(signal.member, signal.incarnation, signal.step, self.reports, (), signal.epoch))
         if isinstance(signal, Attest):
             self._reaches("attested")
 

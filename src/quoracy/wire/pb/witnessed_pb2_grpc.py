@@ -159,7 +159,9 @@ class WitnessedServicer:
         raise NotImplementedError('Method not implemented!')
 
     def HealthCheck(self, request, context):
-        """These attested a sealed result and do not deliver it.
+        """These are unhealthy. With `results`: they attested a sealed result and do not deliver it; if most of the others in
+        step say so, they are removed for good. Without: they are inactive in the round that runs; if most of the others in
+        step say so, and the witnesses of that round agree (see Standing.strikes), they are removed when it is sealed.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

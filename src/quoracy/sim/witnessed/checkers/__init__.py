@@ -3,9 +3,10 @@
 models     all members in step have the same model, and it is what the sealed results make
 account    every batch is applied once, or skipped with a reason
 quorums    nothing ends early without a quorum of the elected witnesses, or late too soon; sealed is what it holds
-outcasts   a proven liar is out by the end of the next round; an honest member never is
+outcasts   a proven liar is out by the end of the next round; an honest member never is, nor one that does its part
 draws      what members draw is what the run has drawn
 newest     a superseded member changes nothing
+tokens     no token brings more ids than it may
 ending     when the faults stop, the run ends within a stated time and number of rounds, and everybody hears of it
 """
 
@@ -26,6 +27,7 @@ from quoracy.sim.witnessed.checkers.models import Models
 from quoracy.sim.witnessed.checkers.newest import Newest
 from quoracy.sim.witnessed.checkers.outcasts import Outcasts
 from quoracy.sim.witnessed.checkers.quorums import Quorums
+from quoracy.sim.witnessed.checkers.tokens import Tokens
 from quoracy.sim.witnessed.history import Course
 
 
@@ -35,7 +37,7 @@ class WitnessedCheckers(Checkers):
     def __init__(self) -> None:
         self._accounts = Accounts()
         self._own: list[WitnessedChecker] = [
-            Quorums(), Models(), self._accounts, Draws(), Outcasts(), Newest(), Ended(),
+            Quorums(), Models(), self._accounts, Draws(), Outcasts(), Newest(), Tokens(), Ended(),
         ]  # fmt: skip
         super().__init__([Durability(), Answers(), Folds(), *self._own])
 

@@ -1,4 +1,5 @@
-"""A proven liar is out by the end of the next round; an honest member is never taken for one.
+"""A proven liar is out by the end of the next round; an honest member is never taken for one. Nobody is removed with
+the seal of a round in which it did its part, whatever others report.
 
 Proofs are in the journal: a signature over another result than the one committed to; a voided result that a witness had
 attested, in the same life, and now reports missing; most of the others saying that it does not deliver what it
@@ -16,6 +17,7 @@ from quoracy.core.witnessed.events import (
     TwoFacedShown,
     WarmupEnded,
 )
+from quoracy.core.witnessed.state import MemberState
 from quoracy.sim.checkers.journal import Happened
 from quoracy.sim.witnessed.checkers.base import Over, WitnessedChecker
 from quoracy.sim.witnessed.history import Course
@@ -33,6 +35,7 @@ class Outcasts(WitnessedChecker):
         self._ejected: dict[str, str] = {}
         self._out: set[str] = set()
         """Who is out for good at the moment: nobody else can be let back in."""
+        self._removed: set[str] = set()
 
     def walked(self, course: Course, happened: Happened) -> None:
         event = happened.event
@@ -46,6 +49,12 @@ class Outcasts(WitnessedChecker):
         self._out = {one.id for one in course.folded.members.values() if one.ejected}
         for name in self._out:
             self._ejected.setdefault(name, f"entry {happened.entry}: {course.folded.members[name].reason}")
+        removed = {one.id for one in course.folded.members.values() if one.state is MemberState.REMOVED}
+        if isinstance(event, RoundSealed):
+            for name in sorted(removed - self._removed - course.sealed[-1].bad):
+                reason = course.folded.members[name].reason
+                self.fail(f"entry {happened.entry}: {name} did its part in the round, and is removed: {reason}")
+        self._removed = removed
         if isinstance(event, RoundSealed):
             self._proven = {member: rounds + 1 for member, rounds in self._proven.items()}
         if isinstance(event, RoundSealed | WarmupEnded) and course.round is not None:
