@@ -6,7 +6,9 @@ python -m grpc_tools.protoc -I proto --python_out=made --grpc_python_out=made pr
 PYTHONPATH=made python examples/grpc_worker.py unary 127.0.0.1:50051 demo w1 100
 PYTHONPATH=made python examples/grpc_worker.py stream 127.0.0.1:50051 demo w2 100
 
-It prints one line of JSON for each barrier it passes. It goes on when the coordinator is killed and started again.
+It prints one line of JSON for each barrier it passes. Kill it and start it again, kill the coordinator and start that
+again: it goes on where the others are. Where tokens are asked for (QUORACY_TOKEN), QUORACY_KEY_FILE names the file that
+keeps its key: without it another process cannot follow under the same id.
 """
 
 import json
@@ -22,7 +24,8 @@ from quoracy.v1 import coordinator_pb2 as pb
 from quoracy.v1 import coordinator_pb2_grpc as stubs
 
 PAUSE_S = 0.1
-NOT_NOW = {"overloaded", "draining", "not_serving", "too_fast", "journal_busy", "still_waiting"}
+NOT_NOW = {"overloaded", "draining", "not_serving", "too_fast", "journal_busy", "still_waiting", "outcome_unknown"}
+BEGIN_AGAIN = {"member_gone", "stale_token"}  # declared dead, or the run was rolled back: register again and recover
 KEEPALIVE = [
     ("grpc.keepalive_time_ms", 10_000),
     ("grpc.keepalive_timeout_ms", 5_000),
@@ -55,7 +58,7 @@ def detail(error):
 
 
 def patiently(call, request, token=""):
-    """Until it is answered. Repeating is safe: the coordinator knows the request by its nonce, seq or `after`."""
+    """Until it is answered. Repeating is safe: the coordinator knows the request by its nonce, seq or step."""
     while True:
         try:
             return call(request, timeout=60.0, metadata=bearer(token))
@@ -72,34 +75,71 @@ def patiently(call, request, token=""):
 def train(address, run, name, steps, token=""):
     with dial(address) as channel:
         coordinator = stubs.CoordinatorStub(channel)
+        while True:
+            life = Life(coordinator, run, name, token)
+            try:
+                return life.train(steps)
+            except grpc.RpcError as error:
+                if detail(error).code not in BEGIN_AGAIN:
+                    raise
+            finally:
+                life.end()
+
+
+class Life:
+    """One incarnation of the worker, from registering to the end."""
+
+    def __init__(self, coordinator, run, name, token):
+        self.coordinator, self.seq = coordinator, 0
         join = pb.RegisterWorkerRequest(run=run, worker=name, nonce=secrets.token_bytes(16))
         if token:
             challenge = patiently(coordinator.GetChallenge, pb.GetChallengeRequest(), token).challenge
-            prove(join, challenge, followed(coordinator, run, name, token))
+            prove(join, challenge, followed(coordinator, run, name, token), kept_key())
         me = patiently(coordinator.RegisterWorker, join, token)
-        life = {"run": run, "worker": me.worker, "incarnation": me.incarnation}
-        over = threading.Event()
-        beating = threading.Thread(target=beat, args=(coordinator, life, me, over), daemon=True)
-        beating.start()
-        for seq, state in enumerate((pb.REPORTED_STATE_READY, pb.REPORTED_STATE_IDLE), 1):
-            report = pb.ReportStateRequest(**life, seq=seq, state=state, fence=me.fence)
-            patiently(coordinator.ReportState, report, me.token)
-        after = me.barriers["step"].generation
-        for step in range(me.barriers["step"].step + 1 if after else 0, steps):
-            arrive = pb.WaitAtBarrierRequest(**life, barrier="step", step=step, after=after, fence=me.fence)
-            passage = patiently(coordinator.WaitAtBarrier, arrive, me.token)
-            after = passage.generation
-            tell(passage)
-        over.set()
-        beating.join()
-        patiently(coordinator.Deregister, pb.DeregisterRequest(**life, seq=3, reason="done"), me.token)
+        self.token, self.interval_s = me.token, me.heartbeat_interval_s
+        self.me = {"run": run, "worker": me.worker, "incarnation": me.incarnation}
+        self.over = threading.Event()
+        self.beating = threading.Thread(target=self.beat, daemon=True)
+        self.beating.start()
 
+    def train(self, steps):
+        stands = self.report(pb.REPORTED_STATE_READY)
+        if stands.state == pb.WORKER_STATE_RECOVERING:
+            # load the last checkpoint
+            stands = self.report(pb.REPORTED_STATE_IDLE, stands.fence)
+        step = stands.barriers["step"].step + 1 if "step" in stands.barriers else 0
+        while step < steps:
+            # train this step
+            arrive = pb.WaitAtBarrierRequest(**self.me, barrier="step", step=step, fence=stands.fence)
+            passage = patiently(self.coordinator.WaitAtBarrier, arrive, self.token)
+            if passage.released:
+                tell(passage)
+                step += 1
+            else:  # aborted, for all alike: look where the barrier is, and go on from there
+                stands = self.report(pb.REPORTED_STATE_IDLE, stands.fence)
+                step = stands.barriers["step"].step + 1
+        self.seq += 1
+        patiently(self.coordinator.Deregister, pb.DeregisterRequest(**self.me, seq=self.seq, reason="done"), self.token)
 
-def beat(coordinator, life, me, over):
-    seq = 0
-    while not over.wait(me.heartbeat_interval_s):
-        seq += 1
-        patiently(coordinator.Heartbeat, pb.HeartbeatRequest(**life, seq=seq), me.token)
+    def report(self, state, fence=0):
+        """Answers how the worker stands: its state, the fence, and where each barrier is."""
+        self.seq += 1
+        report = pb.ReportStateRequest(**self.me, seq=self.seq, state=state, fence=fence)
+        return patiently(self.coordinator.ReportState, report, self.token)
+
+    def beat(self):
+        seq = 0
+        while not self.over.wait(self.interval_s):
+            seq += 1
+            try:
+                seen = patiently(self.coordinator.Heartbeat, pb.HeartbeatRequest(**self.me, seq=seq), self.token)
+            except grpc.RpcError:
+                return  # whoever trains is told the same
+            self.token = seen.token or self.token
+
+    def end(self):
+        self.over.set()
+        self.beating.join()
 
 
 def followed(coordinator, run, name, token):
@@ -116,8 +156,12 @@ class Worker:
 
     def __init__(self, run, name, steps, token=""):
         self.run, self.name, self.steps, self.token = run, name, steps, token
+        self.key = kept_key() if token else None
+        self.begin()
+
+    def begin(self):
+        """A new incarnation: nothing of the one before is open any more."""
         self.nonce = secrets.token_bytes(16)
-        self.key = None
         self.incarnation = self.seq = self.fence = self.after = self.step = self.beats = 0
         self.session_token = ""
         self.interval_s = PAUSE_S
@@ -138,8 +182,7 @@ class Worker:
         """One stream, until it breaks or the worker has left."""
         out = queue.Queue()
         stream = coordinator.Session(self.batches(out), metadata=bearer(self.token))
-        hello = pb.Hello(run=self.run, worker=self.name, incarnation=self.incarnation, token=self.session_token)
-        out.put(pb.ClientMessage(hello=hello))
+        out.put(self.hello())
         for item in (self.command, self.arrival):
             if item is not None:
                 out.put(item)
@@ -173,7 +216,7 @@ class Worker:
                 join = pb.RegisterWorkerRequest(run=self.run, worker=self.name, nonce=self.nonce)
                 join.supersedes = message.welcome.incarnation
                 if self.token:
-                    self.key = prove(join, message.welcome.challenge, join.supersedes, self.key)
+                    prove(join, message.welcome.challenge, join.supersedes, self.key)
                 return [pb.ClientMessage(register=join)]
             case "welcome" if message.welcome.incarnation > self.incarnation:
                 raise SystemExit("superseded")
@@ -184,10 +227,17 @@ class Worker:
             case "standing":
                 return self.stands(message.standing)
             case "passage" if self.arrival is not None and message.passage.generation > self.after:
-                self.arrival = None
-                self.after, self.step = message.passage.generation, message.passage.step + 1
+                self.arrival, self.after = None, message.passage.generation
+                if not message.passage.released:  # aborted, for all alike: look where the barrier is
+                    self.ready = False
+                    return [self.hello()]
+                self.step = message.passage.step + 1
                 tell(message.passage)
                 return [self.next()]
+            case "declined" if message.declined.error.code == "member_gone":
+                return self.again()
+            case "declined" if message.declined.error.code == "stale_token":
+                return [self.hello()]  # its answer tells the fence
             case "declined" if message.declined.error.code not in NOT_NOW:
                 raise SystemExit(f"{message.declined.topic}: {message.declined.error.why}")
         return []
@@ -208,8 +258,10 @@ class Worker:
         """Taking part begins when the run says idle; a worker that has to recover says when it has."""
         if standing.incarnation > self.incarnation:
             raise SystemExit("superseded")
-        if standing.closed or standing.state == pb.WORKER_STATE_FAILED:
+        if standing.closed:
             raise SystemExit(standing.reason)
+        if standing.state == pb.WORKER_STATE_FAILED:
+            return self.again()
         if standing.fence > self.fence:
             self.fence, self.arrival, self.ready = standing.fence, None, False
         if standing.state == pb.WORKER_STATE_RECOVERING and self.command is None:
@@ -220,6 +272,14 @@ class Worker:
         mark = standing.barriers["step"]
         self.after, self.step = mark.generation, mark.step + 1 if mark.generation else 0
         return [self.next()]
+
+    def again(self):
+        self.begin()
+        return [self.hello()]
+
+    def hello(self):
+        hello = pb.Hello(run=self.run, worker=self.name, incarnation=self.incarnation, token=self.session_token)
+        return pb.ClientMessage(hello=hello)
 
     def next(self):
         if self.step >= self.steps:
@@ -250,14 +310,25 @@ class Worker:
 # -- keys ----------------------------------------------------------------------------------------------------------
 
 
-def prove(join, challenge, supersedes, key=None):
-    """Where tokens are asked for, a join shows that it holds the key that its id is bound to."""
+def kept_key():
+    """The key that the id is bound to by its first join; a new one if there is no file that keeps it."""
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-    key = key or Ed25519PrivateKey.generate()
+    path = os.environ.get("QUORACY_KEY_FILE", "")
+    if path and os.path.exists(path):  # noqa: PTH110
+        with open(path, "rb") as file:  # noqa: PTH123
+            return Ed25519PrivateKey.from_private_bytes(file.read())
+    key = Ed25519PrivateKey.generate()
+    if path:
+        with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
+            file.write(key.private_bytes_raw())
+    return key
+
+
+def prove(join, challenge, supersedes, key):
+    """Where tokens are asked for, a join shows that it holds the key that its id is bound to."""
     join.supersedes, join.key, join.challenge = supersedes, key.public_key().public_bytes_raw(), challenge
     join.signature = key.sign(to_sign(challenge, join.run, join.worker, supersedes, join.nonce))
-    return key
 
 
 def to_sign(challenge, run, worker, supersedes, nonce):

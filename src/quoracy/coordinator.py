@@ -131,6 +131,7 @@ async def open_coordinator(config: ServerConfig, log: Log | None = None) -> Asyn
         log=log,
     )
     service = Service(server, authority, config.tokens_required(), config.runs)
+    service.session_s = config.access.session_s
     running = Running(server, service, config.host.drain_s)
     where = None if config.store.kind == "memory" else Path(config.store.folder)
     service.series = await asyncio.to_thread(open_series, where, config.series, log)

@@ -79,7 +79,7 @@ class Hand:
         return self.call(peer, Cause(OPERATOR, 0, self._operator_seq), event)
 
     def sign(self, peer: Hashable, signal: Signal) -> list[Action]:
-        return self.report(Received(peer, Sign(RUN, encode_raw(signal))))
+        return self.report(Received(peer, Sign.of(RUN, signal)))
 
     def hello(self, peer: Hashable, member: str, incarnation: int = 0) -> list[Action]:
         return self.report(Received(peer, Hello(RUN, member, incarnation)))

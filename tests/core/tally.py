@@ -68,8 +68,7 @@ class Ended(Event, frozen=True, array_like=True, tag="tally-ended"):
 
 
 class Nod(Signal, frozen=True, array_like=True, tag="nod"):
-    member: MemberId
-    incarnation: Counter
+    """I am here."""
 
 
 # -- state ---------------------------------------------------------------------------------------------------------

@@ -23,6 +23,7 @@ from quoracy.core.dice import Cup
 from quoracy.core.errors import CATALOG, JournalCorrupt, Refusal
 from quoracy.core.host import Phase
 from quoracy.core.journal import CommandRefused, DutyDone, HostTook, RunCreated
+from quoracy.core.machine import Signal
 from quoracy.core.members import Accepted, Cause
 from quoracy.core.messages import (
     MAX_MESSAGE_BYTES,
@@ -264,8 +265,18 @@ def test_any_events_that_fit_their_types_leave_a_host_that_serves_and_a_journal_
 # -- signals -------------------------------------------------------------------------------------------------------
 
 
+def signed(signal: Any) -> Sign:
+    """By whom it claims to be given, if it claims that readably: then nothing but the signal itself is wrong."""
+    if isinstance(signal, Signal):
+        return Sign.of(RUN, signal)
+    member, incarnation = signal[1:3] if isinstance(signal, list) and len(signal) > 2 else ("", 0)
+    named = isinstance(member, str) and 1 <= len(member) <= 64
+    counted = type(incarnation) is int and 0 <= incarnation <= 2**53
+    return Sign(RUN, byhand.encode_raw(signal), member if named else "w", incarnation if counted else 1)
+
+
 def sign(hand: Hand, signal: Any) -> list[Any]:
-    message = decode_to_host(encode(Sign(RUN, byhand.encode_raw(signal))))
+    message = decode_to_host(encode(signed(signal)))
     assert isinstance(message, Sign), message
     actions = [*hand.report(Received("peer", message)), *hand.land_all()]
     hand.actions.clear()
@@ -287,7 +298,9 @@ def test_a_malformed_signal_is_declined_by_name_and_changes_nothing(kind: str, k
     for signal in bad:
         (declined,) = sign(hand, signal)
         assert isinstance(declined, Declined), signal
-        assert (declined.member, declined.incarnation, declined.topic) == ("", 0, "signal")
+        sender = signed(signal)
+        assert (declined.member, declined.incarnation) == (sender.member, sender.incarnation)
+        assert declined.topic == "signal"
         assert declined.refusal.code == "malformed"
         assert len(declined.refusal.why) < 2 * MAX_WHY + 100
     assert run_of(hand).snapshot().root == before
@@ -313,6 +326,22 @@ def test_any_signals_that_fit_their_types_are_taken_or_declined_by_name(kind: st
     try_all()
 
 
+@in_every_state
+def test_a_signal_counts_for_no_incarnation_but_its_senders(kind: str, key: tuple[str, str]) -> None:
+    """Whatever it is, and whoever is there: a process that was superseded cannot speak for its successor."""
+    hand = SCENES[kind][key]()
+    before = run_of(hand).snapshot().root
+    for sort in signals(kind):
+        claimed = signed(shapes.wire(sort))
+        for member, incarnation in ((claimed.member, claimed.incarnation + 1), ("another", claimed.incarnation)):
+            forged = Sign(RUN, claimed.signal, member, incarnation)
+            actions = [*hand.report(Received("peer", forged)), *hand.land_all()]
+            (declined,) = [m for peer, m in byhand.sent(actions) if peer == "peer"]
+            assert isinstance(declined, Declined)
+            assert declined.refusal.code == "contradiction"
+    assert run_of(hand).snapshot().root == before
+
+
 # -- messages ------------------------------------------------------------------------------------------------------
 
 
@@ -331,7 +360,7 @@ MESSAGES = [
     encode(Hello(RUN, "w", 1)),
     encode(Call(RUN, Cause("w", 1, 3), byhand.encode_raw(shapes.wire(events("cluster")[0])))),
     *(encode(Call(RUN, Cause("w", 1, 3), byhand.encode_raw(shapes.wire(sort)))) for sort in events("cluster")),
-    *(encode(Sign(RUN, byhand.encode_raw(shapes.wire(sort)))) for sort in signals("cluster")),
+    *(encode(signed(shapes.wire(sort))) for sort in signals("cluster")),
 ]
 
 

@@ -80,8 +80,8 @@ class Talk:
         answered: Answered = self.hear(Answered, where=lambda m: m.cause == cause)
         return answered.answer
 
-    def sign(self, signal: Signal, member: str, run: str = RUN) -> None:
-        self.say(Sign(run, Raw(encode(signal)), member))
+    def sign(self, signal: Signal, run: str = RUN) -> None:
+        self.say(Sign.of(run, signal))
 
     def join(self, member: str, supersedes: int = 0, key: MemberKey | None = None, nonce: bytes = b"") -> Any:
         nonce = nonce or f"{member}/{supersedes}".encode().ljust(16, b".")[:16]
@@ -100,10 +100,10 @@ class Talk:
         return self.call(Cause(member, incarnation, seq), WorkerReady(member, incarnation))
 
     def arrive(self, member: str, step: int, after: int = 0, incarnation: int = 1) -> None:
-        self.sign(Arrive(member, incarnation, "step", step, after), member)
+        self.sign(Arrive(member, incarnation, "step", step, after))
 
     def beat(self, member: str, seq: int, incarnation: int = 1) -> None:
-        self.sign(Heartbeat(member, incarnation, seq), member)
+        self.sign(Heartbeat(member, incarnation, seq))
 
     def passed(self, member: str) -> Any:
         told: Told = self.hear(Told, where=lambda m: m.member == member and m.topic == "barrier/step")

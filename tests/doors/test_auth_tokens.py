@@ -97,7 +97,7 @@ def test_a_token_of_the_other_sort_is_told_so() -> None:
     session = OURS.session_token("bert", "w1", 1, 1)
     assert "this is a session token" in refused(OURS.check_token(session, NOW_S)).why
     role = OURS.new_token(Role.MEMBER)
-    assert "names a role" in refused(OURS.check_session(role, "bert", "w1", 1)).why
+    assert "names a role" in refused(OURS.check_session(role, "bert", "w1", 1, 0)).why
 
 
 def test_the_two_sorts_have_keys_of_their_own() -> None:
@@ -113,13 +113,13 @@ def test_the_two_sorts_have_keys_of_their_own() -> None:
 )
 def test_what_is_no_token_is_refused(token: str) -> None:
     refused(OURS.check_token(token, NOW_S))
-    refused(OURS.check_session(token, "bert", "w1", 1))
+    refused(OURS.check_session(token, "bert", "w1", 1, 0))
 
 
 @given(st.text(max_size=MAX_TOKEN + 10))
 def test_no_text_is_taken_or_crashes(token: str) -> None:
     refused(OURS.check_token(token, NOW_S))
-    refused(OURS.check_session(token, "bert", "w1", 1))
+    refused(OURS.check_session(token, "bert", "w1", 1, 0))
 
 
 @given(st.binary(max_size=200), st.sampled_from(list(Role)))
@@ -139,7 +139,7 @@ def test_seals_are_compared_in_constant_time(monkeypatch: pytest.MonkeyPatch) ->
     role, session = OURS.new_token(Role.MEMBER), OURS.session_token("bert", "w1", 1, 1)
     monkeypatch.setattr(hmac, "compare_digest", compare)
     refused(OURS.check_token(role, NOW_S))
-    refused(OURS.check_session(session, "bert", "w1", 1))
+    refused(OURS.check_session(session, "bert", "w1", 1, 0))
     assert [left == right for left, right in compared] == [True, True], "nothing but compare_digest decides"
 
 
@@ -170,20 +170,24 @@ def test_what_a_token_cannot_say_is_named(arguments: dict[str, object], field: s
 FIELDS = ("bert", "w1", 3, 7)
 
 
-def test_a_session_token_gives_its_term() -> None:
-    assert OURS.check_session(OURS.session_token(*FIELDS), "bert", "w1", 3) == 7
+def test_a_session_token_says_when_it_ends_and_ends_then() -> None:
+    token = OURS.session_token(*FIELDS)
+    assert OURS.check_session(token, "bert", "w1", 3, 6.9) == 7
+    refusal = refused(OURS.check_session(token, "bert", "w1", 3, 7.0))
+    assert "expired 0 s ago" in refusal.why
+    assert "join again" in refusal.fix
 
 
 @pytest.mark.parametrize("other", [("gpt", "w1", 3), ("bert", "w2", 3), ("bert", "w1", 4), ("bert", "w1", 2)])
 def test_a_session_token_is_for_one_life_of_one_member_of_one_run(other: tuple[str, str, int]) -> None:
-    refusal = refused(OURS.check_session(OURS.session_token(*FIELDS), *other))
+    refusal = refused(OURS.check_session(OURS.session_token(*FIELDS), *other, 0))
     assert refusal.fix == "join again"
 
 
-def test_the_term_cannot_be_changed_nor_written_otherwise() -> None:
+def test_the_end_cannot_be_changed_nor_written_otherwise() -> None:
     token = OURS.session_token(*FIELDS)
-    for term in ("8", "07", "+7", " 7", "7 ", "-7", "0x7", "", "٧", str(2**53 + 1), "9" * 40):
-        refused(OURS.check_session(token.replace("_7.", f"_{term}.", 1), "bert", "w1", 3))
+    for end in ("8", "07", "+7", " 7", "7 ", "-7", "0x7", "", "٧", str(2**53 + 1), "9" * 40):
+        refused(OURS.check_session(token.replace("_7.", f"_{end}.", 1), "bert", "w1", 3, 0))
 
 
 @given(
@@ -201,12 +205,12 @@ def test_different_fields_never_share_a_token(
 )
 def test_fields_cannot_flow_into_each_other(left: tuple[str, str], right: tuple[str, str]) -> None:
     token = OURS.session_token(*left, 1, 1)
-    assert OURS.check_session(token, *left, 1) == 1
-    refused(OURS.check_session(token, *right, 1))
+    assert OURS.check_session(token, *left, 1, 0) == 1
+    refused(OURS.check_session(token, *right, 1, 0))
 
 
 def test_a_session_of_another_authority_is_refused() -> None:
-    refused(OURS.check_session(THEIRS.session_token(*FIELDS), "bert", "w1", 3))
+    refused(OURS.check_session(THEIRS.session_token(*FIELDS), "bert", "w1", 3, 0))
 
 
 # -- the secret ----------------------------------------------------------------------------------------------------

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
@@ -11,12 +12,20 @@ from typing import Any
 import pytest
 
 from quoracy.config import ServerConfig
-from quoracy.core.cluster.events import Arrive, Heartbeat, WorkerIdle, WorkerLeft, WorkerReady, WorkerRegistered
+from quoracy.core.cluster.events import (
+    Arrive,
+    Heartbeat,
+    HeartbeatSeen,
+    WorkerIdle,
+    WorkerLeft,
+    WorkerReady,
+    WorkerRegistered,
+)
 from quoracy.core.errors import Refused
 from quoracy.core.journal import RunCreated
 from quoracy.core.members import signed_by_joiner
-from quoracy.doors import standin
-from quoracy.doors.auth import ANYONE, Authority, Identity, MemberKey, Role
+from quoracy.doors import service, standin
+from quoracy.doors.auth import ANYONE, NOBODY, Authority, Identity, MemberKey, Role
 from quoracy.doors.calls import Calls, Registered
 from quoracy.doors.service import Service
 from quoracy.doors.tokens import CHALLENGE_S
@@ -32,12 +41,12 @@ MEMBER = Identity(Role.MEMBER, RUN, id="join-token")
 @asynccontextmanager
 async def opened(tokens: bool = False, journal: MemoryJournal | None = None) -> AsyncIterator[Calls]:
     server = Server(journal or MemoryJournal(), "h1", "here", inline=True, log=Log("error"))
-    service = Service(server, Authority(SECRET), tokens, ServerConfig().runs)
+    made = Service(server, Authority(SECRET), tokens, ServerConfig().runs)
     await server.start()
     if RUN not in server.runs:
         await server.create(RunCreated(RUN, "cluster", 1, {"heartbeat_timeout_s": 30.0}))
     try:
-        yield Calls(service)
+        yield Calls(made)
     finally:
         await server.close()
 
@@ -72,7 +81,7 @@ def test_a_whole_life_call_by_call() -> None:
         for member in ("w1", "w2"):
             registered = await ready(calls, member)
             assert (registered.incarnation, registered.token, registered.barriers) == (1, "", {})
-        seen = await calls.beat(ANYONE, "", RUN, Heartbeat("w1", 1, 1, step=3))
+        seen, _ = await calls.beat(ANYONE, "", RUN, Heartbeat("w1", 1, 1, step=3))
         assert seen.seq == 1
         passed = await asyncio.gather(
             calls.wait(ANYONE, "", RUN, Arrive("w1", 1, "step", 7), 10),
@@ -179,13 +188,15 @@ def test_with_tokens_a_join_proves_its_key_and_a_life_shows_its_token() -> None:
             assert await code(calls.register(MEMBER, RUN, proved(calls, key, challenge))) == "bad_token"
         registered = await calls.register(MEMBER, RUN, proved(calls, key))
         token = registered.token
-        assert authority.check_session(token, RUN, "w1", 1) == 1
+        assert isinstance(authority.check_session(token, RUN, "w1", 1, time.time()), int)
         nobody = calls._service.identify(token)
         assert isinstance(nobody, Identity)
         assert not nobody.covers(RUN)
         await calls.command(nobody, token, RUN, 1, WorkerReady("w1", 1))
-        assert (await calls.beat(nobody, token, RUN, Heartbeat("w1", 1, 1))).seq == 1
-        for wrong in ("", authority.session_token(RUN, "w1", 2, 1), authority.session_token("x", "w1", 1, 1)):
+        assert await calls.beat(nobody, token, RUN, Heartbeat("w1", 1, 1)) == (HeartbeatSeen(1), "")
+        soon_s = math.ceil(time.time()) + 60
+        others = ((RUN, "w1", 2, soon_s), ("x", "w1", 1, soon_s), (RUN, "w1", 1, soon_s - 120))
+        for wrong in ("", *(authority.session_token(*fields) for fields in others)):
             assert await code(calls.beat(MEMBER, wrong, RUN, Heartbeat("w1", 1, 2))) == "bad_token"
             assert await code(calls.command(MEMBER, wrong, RUN, 2, WorkerLeft("w1", 1))) == "bad_token"
             assert await code(calls.wait(MEMBER, wrong, RUN, Arrive("w1", 1, "step", 0), 5)) == "bad_token"
@@ -197,6 +208,60 @@ def test_with_tokens_a_join_proves_its_key_and_a_life_shows_its_token() -> None:
     story(tell, tokens=True)
 
 
+def test_a_newcomer_begins_where_the_others_are_when_it_is_ready() -> None:
+    """Not where they were when it registered: they go on while it sets itself up."""
+
+    async def tell(calls: Calls) -> None:
+        await ready(calls, "w1")
+        registered = await calls.register(ANYONE, RUN, join("w2"))
+        for step in range(3):
+            assert (await calls.wait(ANYONE, "", RUN, Arrive("w1", 1, "step", step), 5)).released
+        assert registered.barriers == {}
+        _, standing = await calls.report(ANYONE, "", RUN, 1, WorkerReady("w2", 1))
+        assert (standing.state, standing.fence, standing.barriers) == ("Idle", 0, {"step": (3, 2)})
+        waiting = asyncio.ensure_future(calls.wait(ANYONE, "", RUN, Arrive("w1", 1, "step", 3), 5))
+        assert (await calls.wait(ANYONE, "", RUN, Arrive("w2", 1, "step", 3), 5)).released
+        assert (await waiting).released
+
+    story(tell)
+
+
+class Clock:
+    """Wall time, as the service reads it."""
+
+    def __init__(self) -> None:
+        self.now_s = time.time()
+
+    def time(self) -> float:
+        return self.now_s
+
+
+def test_a_session_token_is_renewed_by_heartbeats_and_ends_without_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock, key = Clock(), MemberKey.create()
+    monkeypatch.setattr(service, "time", clock)
+
+    async def tell(calls: Calls) -> None:
+        calls._service.session_s = 100.0
+        challenge = calls._service.authority.challenge(time.time())
+        wish = join("w1")
+        signed = signed_by_joiner(challenge, RUN, "w1", wish.supersedes, wish.nonce)
+        proved = join("w1", key=key.public, proof=challenge + key.sign(signed))
+        first = (await calls.register(MEMBER, RUN, proved)).token
+        clock.now_s += 49
+        assert (await calls.beat(NOBODY, first, RUN, Heartbeat("w1", 1, 1)))[1] == ""
+        clock.now_s += 2
+        _, second = await calls.beat(NOBODY, first, RUN, Heartbeat("w1", 1, 2))
+        _, again = await calls.beat(NOBODY, first, RUN, Heartbeat("w1", 1, 3))
+        assert second != first
+        assert again == second, "an answer may be lost: whoever still shows the old token gets the new one again"
+        assert (await calls.beat(NOBODY, second, RUN, Heartbeat("w1", 1, 4)))[1] == ""
+        clock.now_s += 50
+        assert await code(calls.beat(NOBODY, first, RUN, Heartbeat("w1", 1, 5))) == "bad_token"
+        assert (await calls.beat(NOBODY, second, RUN, Heartbeat("w1", 1, 6)))[0].seq == 6
+
+    story(tell, tokens=True)
+
+
 def test_stand_ins_that_are_not_needed_any_more_go(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(standin, "MAX_STANDINS", 3)
 
@@ -204,7 +269,7 @@ def test_stand_ins_that_are_not_needed_any_more_go(monkeypatch: pytest.MonkeyPat
         for i in range(6):
             await ready(calls, f"w{i}")
         assert len(calls._standins) <= 4
-        assert (await calls.beat(ANYONE, "", RUN, Heartbeat("w0", 1, 1))).seq == 1
+        assert (await calls.beat(ANYONE, "", RUN, Heartbeat("w0", 1, 1)))[0].seq == 1
 
     story(tell)
 
@@ -239,7 +304,7 @@ def test_a_heartbeat_is_answered_without_a_turn_of_the_run() -> None:
         await ready(calls, "w1")
         with pytest.raises(StopIteration) as answered:
             calls.beat(ANYONE, "", RUN, Heartbeat("w1", 1, 1)).send(None)
-        assert answered.value.value.seq == 1
+        assert answered.value.value[0].seq == 1
         with pytest.raises(Refused) as refused:
             calls.beat(ANYONE, "", RUN, Heartbeat("w1", 2, 2)).send(None)
         assert refused.value.code == "contradiction"
@@ -265,7 +330,7 @@ def test_a_heartbeat_does_not_tell_of_an_order_that_is_not_written() -> None:
         assert not beating.done()
         append(*held[0])
         assert (await ordering).refusal is None
-        assert (await beating).command == "pause"
+        assert (await beating)[0].command == "pause"
 
     story(tell)
 

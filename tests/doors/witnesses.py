@@ -80,7 +80,7 @@ class Witness:
 
     def say(self, signal: WitnessedSignal) -> Any:
         """What was answered: that it was taken, or the refusal."""
-        self.talk.sign(signal, self.member, self.run_)
+        self.talk.sign(signal, self.run_)
         answer = self.talk.hear(Told, Declined, where=lambda m: m.topic == signal.topic())
         return answer.value if isinstance(answer, Told) else answer.refusal
 

@@ -51,11 +51,11 @@ def told(result: subprocess.CompletedProcess[str]) -> dict[str, Any]:
     return last
 
 
-def seen(url: str, what: str, run: str = "") -> dict[str, Any]:
+def seen(url: str, what: str, run: str = "", **arguments: Any) -> dict[str, Any]:
     """What a verb is told, without a process for each question: for who asks again and again. Empty if there is no
     answer."""
     with contextlib.suppress(QuoracyError), Asker(url) as asker:
-        found: dict[str, Any] = asker.ask(what, run)
+        found: dict[str, Any] = asker.ask(what, run, **arguments)
         return found
     return {}
 

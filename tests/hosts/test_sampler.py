@@ -109,7 +109,7 @@ class Scene:
         signs = []
         for i, name in enumerate(self.crew.names):
             beat = Heartbeat(name, 1, self._seq, **{field: value(i) for field, value in fields.items()})
-            signs.append((name, Sign(RUN, Raw(encode(beat)), name)))
+            signs.append((name, Sign.of(RUN, beat)))
         told = len(self.friend.told)
         for _, sign in signs:
             self.server.receive(self.server.runs[RUN], self.friend, sign)
@@ -220,7 +220,7 @@ def test_a_new_life_has_no_speed_until_its_second_heartbeat() -> None:
         await scene.say([(first, Call(RUN, Cause(first, 1, 0), Raw(encode(join))))])
         told = len(scene.friend.told)
         beat = Heartbeat(first, 2, 1, step=61)
-        scene.server.receive(scene.server.runs[RUN], scene.friend, Sign(RUN, Raw(encode(beat)), first))
+        scene.server.receive(scene.server.runs[RUN], scene.friend, Sign.of(RUN, beat))
         await until(lambda: len(scene.friend.told) > told)
         await scene.look()
         assert scene.one("step", first).last == 61

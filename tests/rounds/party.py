@@ -75,7 +75,7 @@ class Participant:
         return self.standing(lambda s: s["phase"] == "ROUND" and s["round"] == number and s["ticket"] > 0)
 
     def beat(self, seq: int) -> Any:
-        self.talk.sign(Beat(self.member, self.life, seq), self.member)
+        self.talk.sign(Beat(self.member, self.life, seq))
         return self.talk.hear(Told, where=lambda m: m.topic == "heartbeat").value
 
     def offer(self, standing: dict[str, Any], digest: str, samples: int = 1, **more: Any) -> Any:

@@ -11,19 +11,21 @@ import pytest
 
 from quoracy.core.cluster import rules
 from quoracy.core.cluster.collect import Collector
-from quoracy.core.cluster.events import BarrierReleased
+from quoracy.core.cluster.events import Arrive, BarrierReleased
 from quoracy.core.cluster.heard import Gathering
 from quoracy.core.cluster.machine import Cluster
 from quoracy.core.cluster.state import Barrier, BarrierState, Fleet, Settled
 from quoracy.core.cluster.views import Passage
+from quoracy.core.desk import Desk
 from quoracy.core.detector import Detector
 from quoracy.core.host import Host
 from quoracy.core.machine import Event
 from quoracy.core.members import Cause, Roster
-from quoracy.core.messages import Told, ToMember
+from quoracy.core.messages import Sign, Told, ToMember
 from quoracy.core.run import Run
 from quoracy.sdk.session import Session
 from quoracy.sim import live
+from quoracy.sim.checkers.lives import Lives
 from quoracy.sim.store import Store, Write, WriteDone
 
 SEEDS = range(1, 200)
@@ -180,6 +182,37 @@ def test_a_zombie_that_is_believed_is_noticed(monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setattr(Roster, "check_cause", gullible)
     monkeypatch.setattr(Cluster, "_find", whoever)
     found_by("lives")
+
+
+def _believes_signals(self: Desk, peer: Any, sign: Sign, now_us: int) -> Any:
+    """As ``Desk.hear``, without asking whether the sender speaks for itself."""
+    signal = self._signals.read(sign.signal)
+    return HEAR(self, peer, Sign.of(sign.run, signal), now_us)
+
+
+HEAR = Desk.hear
+
+
+@pytest.mark.parametrize("checker", ["lives", "barriers"])
+def test_a_superseded_process_that_beats_or_arrives_for_its_successor_is_noticed(
+    checker: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Desk, "hear", _believes_signals)
+    if checker == "barriers":
+        monkeypatch.setattr(Lives, "heard", lambda *_: None)
+    assert {"lives": "never was", "barriers": "never stood at step"}[checker] in found_by(checker)
+
+
+def test_a_barrier_that_answers_arrivals_without_after_by_the_oldest_end_is_noticed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    whole = Collector._arrive
+
+    def from_the_beginning(self: Collector, worker: Any, arrive: Arrive, fleet: Fleet, now_us: int) -> Any:
+        return whole(self, worker, msgspec.structs.replace(arrive, after=arrive.after or 0), fleet, now_us)
+
+    monkeypatch.setattr(Collector, "_arrive", from_the_beginning)
+    assert found_by("progress")
 
 
 def test_a_life_that_believes_what_was_meant_for_another_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -64,7 +64,8 @@ def test_one_input(given: bytes) -> None:
 
 def seeds() -> list[bytes]:
     """Streams to begin with, so that the fuzzer need not invent msgpack."""
-    messages: list[object] = [Greet(1, 1, "t"), Hello("r", "m", 1), Sign("r", msgspec.Raw(b"\x90")), Ask(1, "runs")]
+    sign = Sign("r", msgspec.Raw(b"\x90"), "m", 1)
+    messages: list[object] = [Greet(1, 1, "t"), Hello("r", "m", 1), sign, Ask(1, "runs")]
     encoded = [msgspec.msgpack.encode(message) for message in messages]
     framed = b"".join(len(body).to_bytes(4, "big") + body for body in encoded)
     return [b"\x07\x05" + framed, *(b"\x02\x03" + body for body in encoded)]

@@ -151,7 +151,7 @@ MESSAGES = [
     Greet(1, 1, "qrt1_member_x.y", "test"),
     Hello("bert", "w1", 1, "token"),
     Call("bert", Cause("w1", 1, 1), msgspec.Raw(b"\x90")),
-    Sign("bert", msgspec.Raw(b"\x90"), "w1"),
+    Sign("bert", msgspec.Raw(b"\x90"), "w1", 1),
     Ask(1, "status", "bert", {"a": [1, None, "x"]}),
 ]
 

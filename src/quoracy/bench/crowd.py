@@ -151,16 +151,14 @@ class Link:
         return Beats(self.name)
 
     def arrival(self, step: int) -> bytes:
-        return frame(Sign(RUN, Raw(encode(Arrive(self.name, 1, "step", step, step))), self.name))
+        return frame(Sign.of(RUN, Arrive(self.name, 1, "step", step, step)))
 
 
 class Beats:
     """A worker's heartbeats as ready-made frames: only the number changes."""
 
     def __init__(self, name: str) -> None:
-        one, two = (
-            frame(Sign(RUN, Raw(encode(Heartbeat(name, 1, LARGE + k))), name)) for k in (0x010203, 0x040506)
-        )  # fmt: skip
+        one, two = (frame(Sign.of(RUN, Heartbeat(name, 1, LARGE + k))) for k in (0x010203, 0x040506))
         self._frame = bytearray(one)
         self._at = next(i for i, (a, b) in enumerate(zip(one, two, strict=True)) if a != b) - 1
         self._seq = LARGE

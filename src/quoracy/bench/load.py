@@ -41,7 +41,7 @@ class Crew:
         for name in self.names:
             yield name, self._say(name, WorkerIdle(name, 1))
         for name in self.names:
-            yield name, Sign(RUN, Raw(encode(Arrive(name, 1, "step", self._round, self._round))))
+            yield name, Sign.of(RUN, Arrive(name, 1, "step", self._round, self._round))
         self._round += 1
 
     def _say(self, name: str, event: Event) -> Call:

@@ -329,6 +329,29 @@ def roll_back(
         talk.answer(done, lambda console: _say(console, said))
 
 
+@app.command("drop-barrier")
+def drop_barrier(
+    run: RunName,
+    barrier: Annotated[str, typer.Argument(help="The barrier's name, as quoracy top shows it.")],
+    reason: Annotated[str, typer.Option(help="For those who stand there, and for the journal.")] = "",
+    url: Url = URL,
+    token: Token = "",
+    ca: Ca = None,
+    timeout: Timeout = TIMEOUT_S,
+    json: Json = False,
+) -> None:
+    """Abort a barrier: whoever stands there is told so, and goes on as after any other abort.
+
+    Examples:
+
+        quoracy run drop-barrier demo epoch-7 --reason "w3 waits there alone"
+    """
+    with asking("run drop-barrier", url, token, ca, timeout, json) as talk:
+        done = talk.ask("drop-barrier", run, barrier=barrier, reason=check_reason(reason or "an operator dropped it"))
+        said = f"barrier {plain(barrier)} of run {plain(run)} is aborted (entry {done['entry']})"
+        talk.answer(done, lambda console: _say(console, said))
+
+
 def parse_settings(given: list[str]) -> dict[str, Any]:
     """``key=value`` each. A value is what JSON makes of it (8, 2.5, true, [1, 2]), else the text itself."""
     settings: dict[str, Any] = {}

@@ -132,6 +132,9 @@ class Access(msgspec.Struct, frozen=True):
 
     tokens: Literal["auto", "required", "off"] = "auto"
     """auto asks for none on loopback, where every user of this machine is trusted, and for one everywhere else."""
+    session_s: Annotated[float, Meta(ge=1.0, le=31_536_000)] = 86_400.0
+    """How long the session token of a member is good. While the member beats, it gets a newer one when half of that is
+    over: so it ends only for those who are gone."""
     insecure: bool = False
     """Listen on an address that others can reach, without TLS or without tokens. Whoever reaches the port owns every
     run."""

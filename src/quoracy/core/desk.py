@@ -90,10 +90,14 @@ class Desk:
         is not written. None: what follows, if anything does, is said when it is settled."""
         signal = self._signals.read(sign.signal)
         if isinstance(signal, Refusal):
-            return Declined("", 0, "signal", signal)
-        if sign.member and sign.member != signal.member:
-            why = f"{sign.member} gives a signal of {signal.member}"
-            return Declined(sign.member, 0, signal.topic(), Refusal("contradiction", why, "speak for yourself"))
+            return Declined(sign.member, sign.incarnation, "signal", signal)
+        if (sign.member, sign.incarnation) != (signal.member, signal.incarnation):
+            why = (
+                f"{sign.member} (incarnation {sign.incarnation}) gives a signal of {signal.member} "
+                f"(incarnation {signal.incarnation})"
+            )
+            refusal = Refusal("contradiction", why, "speak for yourself")
+            return Declined(sign.member, sign.incarnation, signal.topic(), refusal)
         heard = self.collector.hear(signal, self.run.machine, now_us)
         if isinstance(heard, Refusal):
             return Declined(signal.member, signal.incarnation, signal.topic(), heard)

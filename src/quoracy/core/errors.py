@@ -126,8 +126,9 @@ CATALOG: dict[str, Code] = {
     "barrier_settled": _code("this generation of the barrier is settled already", "FAILED_PRECONDITION", 409, 5),
     "barrier_unknown": _code("this generation of the barrier does not exist yet", "NOT_FOUND", 404, 4),
     "barrier_forgotten": _code("this generation of the barrier is too long ago", "OUT_OF_RANGE", 410, 5),
+    "step_behind": _code("the barrier was released at this step or a later one", "FAILED_PRECONDITION", 409, 5),
     "still_waiting": _code("the barrier is not settled yet; the arrival counts", "DEADLINE_EXCEEDED", 504, 7),
-    "barriers_full": _code("the run has as many barriers as it may have", "RESOURCE_EXHAUSTED", 429, 6),
+    "barriers_full": _code("the worker stands at as many barriers as it may", "RESOURCE_EXHAUSTED", 429, 6),
     # Federated rounds.
     "come_later": _code("there is no room for another participant now", "RESOURCE_EXHAUSTED", 429, 6),
     "quarantined": _code("the participant's updates were refused too often", "PERMISSION_DENIED", 403, 3),

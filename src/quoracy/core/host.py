@@ -326,8 +326,8 @@ class Host:
                 self._send(report.peer, Answered(cause, refusal))
             case Hello(member=member):
                 self._send(report.peer, Declined(member, report.message.incarnation, "hello", refusal))
-            case Sign():
-                self._send(report.peer, Declined("", 0, "signal", refusal))
+            case Sign(member=member, incarnation=incarnation):
+                self._send(report.peer, Declined(member, incarnation, "signal", refusal))
 
     def _on_duty_finished(self, report: DutyFinished) -> None:
         if self.phase in (Phase.SERVING, Phase.LOADING):

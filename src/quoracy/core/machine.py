@@ -95,6 +95,9 @@ class Join(Admission, frozen=True, array_like=True):
 class Signal(msgspec.Struct, frozen=True, array_like=True):
     """Something volatile: never journaled, gathered by a collector."""
 
+    member: MemberId
+    incarnation: Counter
+
     def topic(self) -> str:
         """What an answer to it is about."""
         return str(self.__struct_config__.tag)

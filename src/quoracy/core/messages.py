@@ -14,9 +14,10 @@ from typing import Annotated, Any, Final
 import msgspec
 from msgspec import Meta, Raw
 
-from quoracy.core.codec import Reader
+from quoracy.core.codec import Reader, encode
 from quoracy.core.errors import Refusal
 from quoracy.core.journal import RunName
+from quoracy.core.machine import Signal
 from quoracy.core.members import Answer, Cause, Counter, MemberId
 
 MAX_MESSAGE_BYTES: Final = 1024 * 1024
@@ -42,10 +43,17 @@ class Call(msgspec.Struct, frozen=True, array_like=True, tag="call"):
 
 
 class Sign(msgspec.Struct, frozen=True, array_like=True, tag="sign"):
+    """A volatile signal, and who gives it. Doors make sure that the sender is this incarnation of the member, without
+    looking inside; hosts make sure that the signal speaks for no other."""
+
     run: RunName
     signal: Raw
-    member: Annotated[str, Meta(max_length=64)] = ""
-    """Who gives it, where a door has to know without looking inside; the signal must say the same."""
+    member: MemberId
+    incarnation: Counter
+
+    @classmethod
+    def of(cls, run: str, signal: Signal) -> Sign:
+        return cls(run, Raw(encode(signal)), signal.member, signal.incarnation)
 
 
 class Welcome(msgspec.Struct, frozen=True, array_like=True, tag="welcome"):

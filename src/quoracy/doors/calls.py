@@ -7,7 +7,7 @@ arrival by ``after``. So whoever did not get an answer may simply ask again.
 from __future__ import annotations
 
 from collections.abc import Hashable
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 
@@ -21,6 +21,9 @@ from quoracy.doors.auth import Identity
 from quoracy.doors.questions import check_kind
 from quoracy.doors.service import Service
 from quoracy.doors.standin import Standin, Standins
+
+MAX_ENDED: Final = 64
+"""Barriers whose last end is remembered, for each worker."""
 
 
 class Registered(msgspec.Struct, frozen=True):
@@ -39,22 +42,41 @@ class Registered(msgspec.Struct, frozen=True):
 
 
 class At(msgspec.Struct, frozen=True):
-    """Waiting for the end of the generation of a barrier that follows ``after``."""
+    """Waiting for the end of the generation of a barrier that follows ``after``; without it, for a release at this
+    step, or an abort that nobody here was told of."""
 
     barrier: str
-    after: int
+    step: int
+    after: int | None
     fence: int
+
+    def ended_by(self, passage: Passage, told: int) -> bool:
+        """``told``: the newest generation that a caller was told of."""
+        if (self.barrier, self.fence) != (passage.barrier, passage.fence):
+            return False
+        if self.after is not None:
+            return self.after < passage.generation
+        return passage.step == self.step if passage.released else passage.generation > told
 
 
 class WorkerStandin(Standin):
+    def __init__(self, service: Service, run: str, member: str) -> None:
+        super().__init__(service, run, member)
+        self._ended: dict[str, int] = {}
+        """By barrier: the newest generation that a caller was told of."""
+
     def told(self, topic: str, value: Any) -> None:
         super().told(topic, value)
         if topic == "standing":
             self._stand(value)
         elif isinstance(value, Passage):
-            for what in [what for what in self.waiting if isinstance(what, At)]:
-                if what.barrier == value.barrier and what.after < value.generation and what.fence == value.fence:
-                    self.resolve(what, value)
+            told = self._ended.get(value.barrier, 0)
+            for what in [what for what in self.waiting if isinstance(what, At) and what.ended_by(value, told)]:
+                self._ended.pop(value.barrier, None)
+                self._ended[value.barrier] = max(told, value.generation)
+                self.resolve(what, value)
+            if len(self._ended) > MAX_ENDED:
+                del self._ended[next(iter(self._ended))]
 
     def _stand(self, standing: Standing) -> None:
         """What concerns those who wait at a barrier: it may never be settled for them."""
@@ -102,18 +124,27 @@ class Calls(Standins[WorkerStandin]):
         standin = self._admit(identity, token, run, event.member, event.incarnation)
         return await self._call(standin, Cause(event.member, event.incarnation, seq), encode(event))
 
-    async def beat(self, identity: Identity, token: str, run: str, beat: Heartbeat) -> HeartbeatSeen:
+    async def report(
+        self, identity: Identity, token: str, run: str, seq: int, event: MemberEvent
+    ) -> tuple[int, Standing]:
+        """As ``command``: its entry, and how the worker stands after it. Raises Refused."""
+        accepted = await self.command(identity, token, run, seq, event)
+        standin = self._admit(identity, token, run, event.member, event.incarnation)
+        return accepted.entry, await self._standing(standin, event.incarnation)
+
+    async def beat(self, identity: Identity, token: str, run: str, beat: Heartbeat) -> tuple[HeartbeatSeen, str]:
+        """The answer, and the next session token if it is time for one. Raises Refused."""
         self._check(run)
         standin = self._admit(identity, token, run, beat.member, beat.incarnation)
         seen: HeartbeatSeen = await self._beat(standin, beat)
-        return seen
+        return seen, self._renewed(standin)
 
     async def wait(self, identity: Identity, token: str, run: str, arrive: Arrive, timeout_s: float) -> Passage:
         """Held until the barrier is settled, which may mean aborted. Raises Refused; as ``still_waiting`` after
         ``timeout_s``: the arrival counts, and whoever goes on waiting sends it again."""
         self._check(run)
         standin = self._admit(identity, token, run, arrive.member, arrive.incarnation)
-        what = At(arrive.barrier, arrive.after, arrive.fence)
+        what = At(arrive.barrier, arrive.step, arrive.after, arrive.fence)
         try:
             passage: Passage = await standin.hear(what, lambda: self._sign(standin, arrive), timeout_s)
         except TimeoutError:

@@ -139,22 +139,22 @@ class FederatedCalls(Standins[ParticipantStandin]):
 
     async def beat(
         self, identity: Identity, token: str, run: str, beat: Beat, known: Known, wait_s: float = 0.0
-    ) -> BeatSeen:
-        """With ``wait_s``: held until the phase is another one than ``known``, but not so long that the next heartbeat
-        would be late. Raises Refused."""
+    ) -> tuple[BeatSeen, str]:
+        """The answer, and the next session token if it is time for one. With ``wait_s``: held until the phase is
+        another one than ``known``, but not so long that the next heartbeat would be late. Raises Refused."""
         config = self._config(run)
         standin = self._admit(identity, token, run, beat.member, beat.incarnation)
         what = ("heartbeat", beat.seq)
         seen: BeatSeen = await self._heard(standin, what, lambda: self._sign(standin, beat))
         wait_s = min(wait_s, config.heartbeat_interval_s)
         if wait_s <= 0 or is_news(known, seen.phase, seen.round):
-            return seen
+            return seen, self._renewed(standin)
         hello = Hello(run, beat.member, beat.incarnation)
         try:
             phase, number = await standin.hear(News(known), lambda: self._service.hello(standin, hello), wait_s)
         except TimeoutError:
-            return seen
-        return BeatSeen(seen.seq, phase, number)
+            return seen, self._renewed(standin)
+        return BeatSeen(seen.seq, phase, number), self._renewed(standin)
 
     async def start(self, identity: Identity, token: str, run: str, member: str, incarnation: int) -> Assignment:
         """What this participant is to train in the open round. Raises Refused; as ``round_early`` if it is not to."""

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, TypeVar
 import msgspec
 from msgspec import Meta, Raw
 
-from quoracy.core.cluster.events import Command, RunRolledBack, WorkerOrdered
+from quoracy.core.cluster.events import BarrierDropped, Command, RunRolledBack, WorkerOrdered
 from quoracy.core.codec import builtins, digest, encode, malformed
 from quoracy.core.errors import ConfigErrors, ObjectsError, Refusal, Refused
 from quoracy.core.federated.code import code_refused
@@ -41,6 +41,8 @@ MAX_PAGE_BYTES: Final = 256 * 1024
 """Of entries as the journal has them, in one answer: spelled out they are a few times as long."""
 HIDDEN: Final = ("nonce", "proof")
 MAX_REASON: Final = 256
+MAX_NAMED: Final = 5
+"""Barriers that a refusal lists."""
 _MASK: Final = 2**53 - 1
 
 T = TypeVar("T")
@@ -236,6 +238,26 @@ async def roll_back(service: Service, identity: Identity, run: str, arguments: d
     return await command(service, identity, run, RunRolledBack(wish.reason), wish.request)
 
 
+class Dropped(msgspec.Struct, forbid_unknown_fields=True):
+    barrier: Annotated[str, Meta(min_length=1, max_length=128)]
+    reason: Annotated[str, Meta(max_length=256)] = ""
+    request: Request = ""
+
+
+async def drop_barrier(service: Service, identity: Identity, run: str, arguments: dict[str, Any]) -> dict[str, Any]:
+    """The open generation of a barrier is aborted for all."""
+    wish = wanted(arguments, Dropped, "drop-barrier")
+    served = service.served(run)
+    check_kind(served, "cluster")
+    known = [barrier["name"] for barrier in (await show(service, identity, run, {})).get("barriers", [])]
+    if wish.barrier not in known:
+        there_are = ", ".join(known[:MAX_NAMED]) + (", ..." if len(known) > MAX_NAMED else "")
+        why = f"run {run} has no barrier {wish.barrier} (there are: {there_are or 'none'})"
+        raise Refused(Refusal("barrier_unknown", why, "correct the name"))
+    reason = wish.reason or "an operator dropped it"
+    return await command(service, identity, run, BarrierDropped(wish.barrier, reason), wish.request)
+
+
 async def order(service: Service, identity: Identity, run: str, arguments: dict[str, Any]) -> dict[str, Any]:
     wish = wanted(arguments, Order, "order")
     check_kind(service.served(run), "cluster")
@@ -325,4 +347,5 @@ QUESTIONS: Final[dict[str, tuple[Action, Question]]] = {
     "stop": (Action.OPERATE, stop),
     "order": (Action.OPERATE, order),
     "roll-back": (Action.OPERATE, roll_back),
+    "drop-barrier": (Action.OPERATE, drop_barrier),
 }

@@ -8,6 +8,7 @@ Questions of people and tools (``ask``) are answered with plain values or a refu
 from __future__ import annotations
 
 import asyncio
+import math
 import time
 from functools import reduce
 from operator import or_
@@ -46,6 +47,8 @@ class Guest(Protocol):
     challenge: bytes
     entered: dict[tuple[str, str], int]
     """(run, member) that may speak through it, and in which incarnation."""
+    renew_s: dict[tuple[str, str], float]
+    """When each of them is to get a newer session token, in wall time."""
 
     def send(self, message: Any) -> None: ...
 
@@ -59,6 +62,8 @@ class Service:
         self.server = server
         self.authority = authority
         self.tokens = tokens
+        self.session_s = 86_400.0
+        """How long session tokens are good. Whoever makes the service sets it."""
         self.draining = False
         self.series: Series = MemorySeries()
         """How numbers went. Whoever makes the service puts the real one here."""
@@ -81,12 +86,10 @@ class Service:
 
     def hello(self, guest: Guest, hello: Hello) -> None:
         run = self._run_for(guest, hello.run)
-        refusal = run if isinstance(run, Refusal) else self._check_hello(guest, hello)
+        refusal = run if isinstance(run, Refusal) else self._enter(guest, hello)
         if isinstance(run, Refusal) or refusal is not None:
             self._say(guest, Declined(hello.member, hello.incarnation, "hello", refusal or _never()))
             return
-        if hello.incarnation:
-            guest.entered[hello.run, hello.member] = hello.incarnation
         self.server.receive(run, guest, hello)
 
     def call(self, guest: Guest, call: Call) -> None:
@@ -110,8 +113,8 @@ class Service:
 
     def sign(self, guest: Guest, sign: Sign) -> None:
         run = self.server.runs.get(sign.run)
-        if run is None or (self.tokens and (sign.run, sign.member) not in guest.entered):
-            self._say(guest, self._not_taken(run, sign))
+        if run is None or not self._speaks(guest, sign.run, sign.member, sign.incarnation):
+            self._say(guest, self._not_taken(guest, run, sign))
             return
         self.server.receive(run, guest, sign)
 
@@ -119,13 +122,14 @@ class Service:
         """As ``sign``, for a heartbeat of somebody who can take its answer at once; None: it has to be given with
         ``sign``, and wait its turn."""
         run = self.server.runs.get(sign.run)
-        if run is None or (self.tokens and (sign.run, sign.member) not in guest.entered):
-            return self._not_taken(run, sign)
+        if run is None or not self._speaks(guest, sign.run, sign.member, sign.incarnation):
+            return self._not_taken(guest, run, sign)
         return run.hear(guest, sign)
 
-    def _not_taken(self, run: ServedRun | None, sign: Sign) -> Declined:
-        refusal = self._no_run(sign.run) if run is None else _not_entered(sign.member)
-        return Declined(sign.member, 0, "signal", refusal)
+    def _not_taken(self, guest: Guest, run: ServedRun | None, sign: Sign) -> Declined:
+        entered = guest.entered.get((sign.run, sign.member))
+        refusal = self._no_run(sign.run) if run is None else _not_entered(sign.member, sign.incarnation, entered)
+        return Declined(sign.member, sign.incarnation, "signal", refusal)
 
     def answered(self, guest: Guest, run: str, message: Answered) -> None:
         """A door calls this for each answer it sends: an accepted join lets the member speak, and earns its token."""
@@ -133,9 +137,32 @@ class Service:
             return
         member, incarnation = message.cause.member, message.cause.incarnation + 1
         guest.entered[run, member] = incarnation
-        served = self.server.runs.get(run)
-        term = 0 if served is None or served.host.run is None else served.host.run.head.term
-        guest.send(Granted(run, member, incarnation, self.authority.session_token(run, member, incarnation, term)))
+        self._grant(guest, run, member, incarnation)
+
+    def _grant(self, guest: Guest, run: str, member: str, incarnation: int) -> None:
+        now_s = time.time()
+        guest.renew_s[run, member] = now_s + self.session_s / 2
+        token = self.authority.session_token(run, member, incarnation, math.ceil(now_s + self.session_s))
+        guest.send(Granted(run, member, incarnation, token))
+
+    def renew(self, guest: Guest) -> None:
+        """A door calls this now and then for whoever was heard since: session tokens of which half is over are
+        followed by newer ones."""
+        now_s = time.time()
+        due = [key for key, renew_s in guest.renew_s.items() if now_s >= renew_s]
+        for run, member in due:
+            self._grant(guest, run, member, guest.entered[run, member])
+        if due:
+            guest.flush()
+
+    def check_session(self, token: str, run: str, member: str, incarnation: int) -> int | Refusal:
+        """When the token of this incarnation ends."""
+        return self.authority.check_session(token, run, member, incarnation, time.time())
+
+    def enter(self, guest: Guest, run: str, member: str, incarnation: int, expires_s: int) -> None:
+        """The guest has shown the token of this incarnation, and speaks for it from here on."""
+        guest.entered[run, member] = incarnation
+        guest.renew_s[run, member] = expires_s - self.session_s / 2
 
     def _run_for(self, guest: Guest, run: str) -> ServedRun | Refusal:
         if not guest.identity.role.allows(Action.JOIN) or not guest.identity.covers(run):
@@ -149,15 +176,25 @@ class Service:
         why = f"there is no run {run!r} here (there are: {known})"
         return Refusal("unknown_run", why, "create it, or correct the name")
 
-    def _check_hello(self, guest: Guest, hello: Hello) -> Refusal | None:
-        if (
-            not self.tokens
-            or not hello.incarnation
-            or guest.entered.get((hello.run, hello.member)) == hello.incarnation
-        ):
+    def _speaks(self, guest: Guest, run: str, member: str, incarnation: int) -> bool:
+        """Whether this incarnation has entered here, or does so with this message: without tokens, whoever says who it
+        is is believed. Through a connection of an older incarnation nobody speaks for a newer one even then."""
+        entered = guest.entered.get((run, member))
+        if entered is None and not self.tokens:
+            guest.entered[run, member] = entered = incarnation
+        return entered == incarnation
+
+    def _enter(self, guest: Guest, hello: Hello) -> Refusal | None:
+        if not hello.incarnation or guest.entered.get((hello.run, hello.member)) == hello.incarnation:
             return None
-        checked = self.authority.check_session(hello.token, hello.run, hello.member, hello.incarnation)
-        return checked if isinstance(checked, Refusal) else None
+        if not self.tokens:
+            guest.entered[hello.run, hello.member] = hello.incarnation
+            return None
+        expires_s = self.check_session(hello.token, hello.run, hello.member, hello.incarnation)
+        if isinstance(expires_s, Refusal):
+            return expires_s
+        self.enter(guest, hello.run, hello.member, hello.incarnation, expires_s)
+        return None
 
     def _check_call(self, guest: Guest, call: Call) -> Refusal | None:
         cause = call.cause
@@ -169,9 +206,9 @@ class Service:
             return Refusal("draining", "this server is about to stop", "join again in a moment")
         if cause.seq == 0:
             return self._check_join(guest, call)
-        if self.tokens and guest.entered.get((call.run, cause.member)) != cause.incarnation:
-            return _not_entered(cause.member)
-        return None
+        if self._speaks(guest, call.run, cause.member, cause.incarnation):
+            return None
+        return _not_entered(cause.member, cause.incarnation, guest.entered.get((call.run, cause.member)))
 
     def _admitted(self, guest: Guest, call: Call) -> Call:
         """The join with the token that it came by, whatever its sender wrote there."""
@@ -252,9 +289,13 @@ def joins_of(kind: Kind) -> list[type[Join]]:
     return [event for event in get_args(kind.events) if event.joins]
 
 
-def _not_entered(member: str) -> Refusal:
-    why = f"{member or 'somebody'} has not shown who it is here"
-    return Refusal("bad_token", why, "say hello with its token, or join")
+def _not_entered(member: str, incarnation: int, entered: int | None) -> Refusal:
+    """A connection speaks for the incarnations that entered through it, and for no other of the same member."""
+    if entered is None:
+        why = f"{member} has not shown who it is here"
+        return Refusal("bad_token", why, "say hello with its token, or join")
+    why = f"{member} speaks here in incarnation {entered} and not in {incarnation}"
+    return Refusal("bad_token", why, "speak for the incarnation whose token was shown, or say hello with the other's")
 
 
 def _never() -> Refusal:

@@ -47,6 +47,7 @@ class Standin:
         self.identity = NOBODY
         self.challenge = b""
         self.entered: dict[tuple[str, str], int] = {}
+        self.renew_s: dict[tuple[str, str], float] = {}
         self.token = ""
         self.heard_us = 0
         self.waiting: dict[Hashable, list[asyncio.Future[Any]]] = {}
@@ -149,8 +150,8 @@ class Standins(Generic[S]):
     def __init__(self, service: Service, make: Callable[[Service, str, str], S]) -> None:
         self._service = service
         self._make = make
-        self._standins: dict[tuple[str, str, str], S] = {}
-        """By run, member and who calls: one caller must not stand in another's way."""
+        self._standins: dict[tuple[str, str, int, str], S] = {}
+        """By run, member, incarnation (0: it joins) and who calls: nobody speaks through another's."""
         self._swept_us = now_us()
 
     def challenge(self) -> bytes:
@@ -165,7 +166,7 @@ class Standins(Generic[S]):
     async def join(self, identity: Identity, run: str, join: J, newest: bool) -> tuple[S, Accepted]:
         """``newest``: follow whatever life of the member there is, instead of the one that the join names. A join that
         proves a key names it itself, since that is signed. Raises Refused."""
-        standin = self._standin(run, join.member, identity)
+        standin = self._standin(run, join.member, 0, identity)
         challenge = join.proof[:CHALLENGE_BYTES]
         fresh = bool(challenge) and self._service.authority.check_challenge(challenge, time.time())
         standin.challenge = challenge if fresh else b""
@@ -173,11 +174,15 @@ class Standins(Generic[S]):
             hello = Hello(run, join.member)
             known: Welcome = await self._heard(standin, "welcome", lambda: self._service.hello(standin, hello))
             join = msgspec.structs.replace(join, supersedes=known.incarnation)
-        return standin, await self._call(standin, Cause(join.member, join.supersedes, 0), encode(join))
+        accepted = await self._call(standin, Cause(join.member, join.supersedes, 0), encode(join))
+        incarnation = int((accepted.result or {})["incarnation"])
+        if self._standins.pop((run, join.member, 0, identity.id), None) is standin:
+            self._standins[run, join.member, incarnation, identity.id] = standin
+        return standin, accepted
 
-    def _standin(self, run: str, member: str, identity: Identity) -> S:
+    def _standin(self, run: str, member: str, incarnation: int, identity: Identity) -> S:
         self._sweep()
-        key = (run, member, identity.id)
+        key = (run, member, incarnation, identity.id)
         standin = self._standins.pop(key, None) or self._make(self._service, run, member)
         self._standins[key] = standin
         standin.heard_us = now_us()
@@ -199,13 +204,21 @@ class Standins(Generic[S]):
     def _admit(self, identity: Identity, token: str, run: str, member: str, incarnation: int) -> S:
         """The stand-in of this life, for whoever shows its token. Raises Refused."""
         if self._service.tokens or is_session_token(token):
-            checked = self._service.authority.check_session(token, run, member, incarnation)
-            if isinstance(checked, Refusal):
-                raise Refused(checked)
-            identity = Identity(Role.MEMBER, run, member, identity.id)
-        standin = self._standin(run, member, identity)
+            expires_s = self._service.check_session(token, run, member, incarnation)
+            if isinstance(expires_s, Refusal):
+                raise Refused(expires_s)
+            standin = self._standin(run, member, incarnation, Identity(Role.MEMBER, run, member, identity.id))
+            self._service.enter(standin, run, member, incarnation, expires_s)
+            return standin
+        standin = self._standin(run, member, incarnation, identity)
         standin.entered[run, member] = incarnation
         return standin
+
+    def _renewed(self, standin: S) -> str:
+        """With the answer to a heartbeat: the next session token, if half of the present one is over."""
+        standin.token = ""
+        self._service.renew(standin)
+        return standin.token
 
     async def _call(self, standin: S, cause: Cause, body: bytes) -> Accepted:
         call = Call(standin.run, cause, Raw(body))
@@ -229,7 +242,7 @@ class Standins(Generic[S]):
 
     async def _beat(self, standin: S, beat: Any) -> Any:
         """The answer to a heartbeat: at once if nothing is under way, else when its turn has come. Raises Refused."""
-        sign = Sign(standin.run, Raw(encode(beat)), standin.member)
+        sign = Sign.of(standin.run, beat)
         reply = self._service.hear(standin, sign)
         if reply is None:
             return await self._heard(standin, ("heartbeat", beat.seq), lambda: self._service.sign(standin, sign))
@@ -238,7 +251,7 @@ class Standins(Generic[S]):
         return reply.value
 
     def _sign(self, standin: S, signal: Signal) -> None:
-        self._service.sign(standin, Sign(standin.run, Raw(encode(signal)), standin.member))
+        self._service.sign(standin, Sign.of(standin.run, signal))
 
     async def _because(self, run: str) -> str:
         served = self._service.server.runs.get(run)

@@ -49,6 +49,7 @@ class Connection(asyncio.Protocol):
         self.identity = NOBODY
         self.challenge = secrets.token_bytes(CHALLENGE_BYTES)
         self.entered: dict[tuple[str, str], int] = {}
+        self.renew_s: dict[tuple[str, str], float] = {}
         self.address = "?"
 
     # -- asyncio ----------------------------------------------------------------------------------------------------
@@ -290,6 +291,8 @@ class TcpDoor:
                 refusal = connection.overdue(at_us)
                 if refusal is not None:
                     connection.close(refusal)
+                else:
+                    self.service.renew(connection)
 
 
 def _cannot_listen(error: OSError, host: str, port: int) -> ConfigError:

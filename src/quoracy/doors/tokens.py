@@ -10,10 +10,11 @@ The body is msgpack in base64url; the seal is over the whole text before the dot
 
 A *session token* is what a member gets when its join is accepted, and shows when it connects again:
 
-    qrt1_session_<term>.<seal>
+    qrt1_session_<expires>.<seal>
 
-The seal is over run, member, incarnation and term, as a msgpack array, so that no two sets of fields give the same
-bytes. Another member, another life, another run: another seal.
+The seal is over run, member, incarnation and the end, as a msgpack array, so that no two sets of fields give the same
+bytes. Another member, another incarnation, another run: another seal. It is good in every later term, ends after
+``access.session_s`` or with its incarnation, and is renewed while the member beats.
 
 Seals are HMAC-SHA256. Each sort has its own key, derived from the secret. Seals are compared as text and in constant
 time, so there is one way to write a token, and guessing one learns nothing from how long the answer takes.
@@ -53,7 +54,6 @@ _MARK: Final = "qrt1_"
 _SESSION: Final = _MARK + "session_"
 _PREFIXES: Final = {f"{_MARK}{role.value}_": role for role in Role}
 _HEAD: Final = b"quoracy secret 1 "
-_MAX_TERM: Final = 2**53
 _ASK: Final = "ask an administrator for one (quoracy token new)"
 
 
@@ -190,22 +190,27 @@ class Authority:
 
     # -- session tokens ---------------------------------------------------------------------------------------------
 
-    def session_token(self, run: str, member: str, incarnation: int, term: int) -> str:
-        return f"{_SESSION}{term}.{self._session_seal(run, member, incarnation, term)}"
+    def session_token(self, run: str, member: str, incarnation: int, expires_s: int) -> str:
+        """``expires_s`` is wall time."""
+        return f"{_SESSION}{expires_s}.{self._session_seal(run, member, incarnation, expires_s)}"
 
-    def check_session(self, token: str, run: str, member: str, incarnation: int) -> int | Refusal:
-        """The term in which the token was given. Never raises."""
+    def check_session(self, token: str, run: str, member: str, incarnation: int, now_s: float) -> int | Refusal:
+        """When the token ends. Never raises. Whether a newer incarnation has taken the place of this one, the fold
+        knows: hosts take nothing from an older one."""
         text, seal = _cut(token)
         if not text.startswith(_SESSION):
             return _misplaced(token, "the session token of this member")
-        term = _term(text[len(_SESSION) :])
-        if term is not None and _same(seal, self._session_seal(run, member, incarnation, term)):
-            return term
-        why = f"the token is not that of incarnation {incarnation} of {member} in this run"
-        return Refusal("bad_token", why, "join again")
+        expires_s = _second(text[len(_SESSION) :])
+        if expires_s is None or not _same(seal, self._session_seal(run, member, incarnation, expires_s)):
+            why = f"the token is not that of incarnation {incarnation} of {member} in this run"
+            return Refusal("bad_token", why, "join again")
+        if now_s >= expires_s:
+            why = f"the session token of {member} expired {now_s - expires_s:.0f} s ago"
+            return Refusal("bad_token", why, "join again; heartbeats are answered with a newer token in time")
+        return expires_s
 
-    def _session_seal(self, run: str, member: str, incarnation: int, term: int) -> str:
-        return _seal(self._session_key, encode((run, member, incarnation, term)))
+    def _session_seal(self, run: str, member: str, incarnation: int, expires_s: int) -> str:
+        return _seal(self._session_key, encode((run, member, incarnation, expires_s)))
 
 
 def is_session_token(token: str) -> bool:
@@ -244,12 +249,11 @@ def _misplaced(token: str, wanted: str) -> Refusal:
     return Refusal("bad_token", f"this is no token of this version of Quoracy; wanted is {wanted}", _ASK)
 
 
-def _term(text: str) -> int | None:
+def _second(text: str) -> int | None:
     """A number as we write it: no sign, no spaces, no leading zeros."""
     if not (text.isdecimal() and len(text) <= 16) or (len(text) > 1 and text.startswith("0")):
         return None
-    term = int(text)
-    return term if term <= _MAX_TERM else None
+    return int(text)
 
 
 def _text(content: bytes) -> str:

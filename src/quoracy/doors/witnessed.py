@@ -67,6 +67,8 @@ class Seen(msgspec.Struct, frozen=True):
     """Those that are different from what the member knows."""
     known: dict[str, str]
     """What it knows now."""
+    token: str
+    """The next session token, if it is time for one."""
 
 
 class View(msgspec.Struct, frozen=True):
@@ -192,7 +194,8 @@ class WitnessedCalls(Standins[WitnessStandin]):
         shown = views.get(ROUND)
         if shown is not None:
             seen = BeatSeen(seen.seq, shown.value.phase, shown.value.epoch, shown.value.round)
-        return Seen(seen, changed(views, known), {topic: view.mark for topic, view in views.items()})
+        marks = {topic: view.mark for topic, view in views.items()}
+        return Seen(seen, changed(views, known), marks, self._renewed(standin))
 
     async def say(self, identity: Identity, token: str, run: str, signal: Signal) -> Taken:
         """A signal, until it is taken in. Raises Refused."""

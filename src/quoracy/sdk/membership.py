@@ -399,7 +399,7 @@ class Membership:
         """A signal about this will not be taken in."""
 
     def _sign(self, signal: Signal) -> Sign:
-        sign = Sign(self.run, Raw(encode(signal)), self.member)
+        sign = Sign.of(self.run, signal)
         self._out.append(sign)
         return sign
 

@@ -35,6 +35,7 @@ class Faults(Trouble):
             self.kill_host, self.kill_host, self.kill_host, self.stop_host, self.jump_clock, self.cut_host_from_store,
             self.lose_power, self.lose_power, self.full_disk, self.slow_disk,
             self.kill_worker, self.kill_worker, self.stop_worker, self.slow_worker, self.cut_worker, self.twin,
+            self.impostor,
             self.kill_sidecar, self.leave, self.newcomer, self.order, self.old_order, self.roll_back,
             self.roll_back_unheard, self.roll_back_unheard,
         )  # fmt: skip
@@ -92,6 +93,19 @@ class Faults(Trouble):
         worker = self._worker()
         if worker is not None:
             self._start_worker(worker.member)
+
+    def impostor(self) -> None:
+        """A second process takes a name over, and the first one goes on in its place."""
+        worker = self._worker()
+        if worker is not None:
+            successor = self._start_worker(worker.member)
+            self._impersonate(worker, successor, self.world.now_us + 2_500 * MS)
+
+    def _impersonate(self, worker: SimWorker, successor: SimWorker, until_us: int) -> None:
+        if worker.logic.incarnation < successor.logic.incarnation:
+            worker.impersonate(successor)
+        if self.world.now_us < until_us and not self._over:
+            self.world.after(100 * MS, self._impersonate, worker, successor, until_us)
 
     def leave(self) -> None:
         worker = self._worker()

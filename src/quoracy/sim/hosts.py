@@ -14,7 +14,8 @@ from quoracy.core.host import Host, Phase
 from quoracy.core.journal import RunCreated
 from quoracy.core.limits import Limits
 from quoracy.core.machine import Duty
-from quoracy.core.messages import Call, Hello, Sign
+from quoracy.core.members import OPERATOR_MARK, Accepted
+from quoracy.core.messages import Answered, Call, Hello, Sign
 from quoracy.core.run import Kinds
 from quoracy.sim.checkers import Checkers
 from quoracy.sim.network import Network
@@ -144,7 +145,7 @@ class SimHost:
         if isinstance(message, WriteDone | WriteTaken | WriteFull):
             self._unsure.discard(message.nonce)
         match message:
-            case Hello() | Call() | Sign():
+            case Hello() | Call() | Sign() if self._lets_in(source, message):
                 self._handle(shell.Received(source, message))
             case WriteDone(nonce=nonce):
                 self._handle(shell.Written(nonce))
@@ -162,6 +163,16 @@ class SimHost:
                 self._handle(shell.PulseSeen(beats))
                 if entries:
                     self._handle(shell.Followed(first, entries))
+
+    def _lets_in(self, source: str, message: Hello | Call | Sign) -> bool:
+        """As doors do: nobody enters as an incarnation whose token it does not have. What is inside of a signal they do
+        not see."""
+        match message:
+            case Sign(member=member, incarnation=incarnation):
+                return (source, member, incarnation) in self.network.sessions
+            case Call(cause=cause) if cause.seq and not cause.member.startswith(OPERATOR_MARK):
+                return (source, cause.member, cause.incarnation) in self.network.sessions
+        return True
 
     def _handle(self, report: shell.Report) -> None:
         if self.host is None:
@@ -216,6 +227,9 @@ class SimHost:
     def _carry_out(self, action: shell.Action) -> None:
         match action:
             case shell.Send(peer=peer, message=message):
+                if isinstance(message, Answered) and message.cause.seq == 0 and isinstance(message.answer, Accepted):
+                    cause = message.cause
+                    self.network.sessions.add((str(peer), cause.member, cause.incarnation + 1))
                 self.world.note(self.name, lambda: f"-> {peer}: {message}")
                 self.network.send(self.name, str(peer), message)
             case shell.Append(n=n, payload=payload, nonce=nonce):

@@ -11,9 +11,12 @@ from __future__ import annotations
 from collections import deque
 from typing import Any
 
+import msgspec
 from msgspec import Raw
 
 from quoracy.core.cluster.events import (
+    Arrive,
+    Heartbeat,
     RunRolledBack,
     WorkerCheckpointing,
     WorkerIdle,
@@ -25,9 +28,9 @@ from quoracy.core.cluster.events import (
 )
 from quoracy.core.cluster.views import Passage
 from quoracy.core.codec import encode
-from quoracy.core.machine import Event, MemberEvent
+from quoracy.core.machine import Event, MemberEvent, Signal
 from quoracy.core.members import Cause
-from quoracy.core.messages import Answered, Call, Told
+from quoracy.core.messages import Answered, Call, Sign, Told
 from quoracy.sdk import Note, Session, Stage
 from quoracy.sdk.session import Known
 from quoracy.sim.checkers import Checkers
@@ -37,6 +40,18 @@ from quoracy.sim.world import MS, World
 
 BARRIER = "step"
 TAKES_PART = ("Idle", "LoadingData", "Training", "Checkpointing")
+
+
+FAR = 900_000
+"""The number of a forged heartbeat: all honest ones would look like repeats of it."""
+
+
+class PlainSession(Session):
+    """Sends what plain clients do: where it stands and at which step, but not after which generation."""
+
+    def _sign(self, signal: Signal) -> Sign:
+        plain = msgspec.structs.replace(signal, after=None) if isinstance(signal, Arrive) else signal
+        return super()._sign(plain)
 
 
 class SimWorker(SimProcess):
@@ -61,7 +76,8 @@ class SimWorker(SimProcess):
         self._part = False
         self._step = 0
         self._refreshed_us = 0
-        self.logic = Session(run, member, self._secret, retry_us=RETRY_US)
+        self._session = PlainSession if world.chance(0.3) else Session
+        self.logic = self._session(run, member, self._secret, retry_us=RETRY_US)
         self._begin()
 
     # -- life -------------------------------------------------------------------------------------------------------
@@ -78,7 +94,7 @@ class SimWorker(SimProcess):
         self.world.note(self.name, lambda: f"goes on with another sidecar: {self._known}")
         progress = self.logic.progress
         self._restarts += 1
-        self.logic = session = Session(self._run, self.member, self._secret, retry_us=RETRY_US)
+        self.logic = session = self._session(self._run, self.member, self._secret, retry_us=RETRY_US)
         session.progress = progress
         session.resume(self._known, self._restarts)
         for event in self._commands:
@@ -87,6 +103,22 @@ class SimWorker(SimProcess):
         if self._stands:
             self._stand()
         self._flush()
+
+    def impersonate(self, successor: SimWorker) -> None:
+        """It was superseded, and gives signals of its successor all the same: as far ahead as it can, and where the
+        successor is not."""
+        newer, own = successor.logic, self.logic.incarnation
+        fence = 0 if newer.standing is None else newer.standing.fence
+        for signal in (
+            Heartbeat(self.member, newer.incarnation, FAR),
+            Arrive(self.member, newer.incarnation, BARRIER, successor.step, None, fence),
+        ):
+            for host in self._hosts:
+                self.network.send(self.name, host, Sign(self._run, Raw(encode(signal)), self.member, own))
+
+    @property
+    def step(self) -> int:
+        return self._step
 
     def _wish(self, event: type[MemberEvent]) -> None:
         self._commands.append(event)

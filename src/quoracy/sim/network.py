@@ -33,6 +33,8 @@ class Network:
         self._ends: dict[str, Callable[[str, Any], None]] = {}
         self._cut: set[tuple[str, str]] = set()
         self._held_back: set[str] = set()
+        self.sessions: set[tuple[str, str, int]] = set()
+        """Process, member and incarnation: who has the session token of whom. Every host's door knows."""
 
     def attach(self, name: str, receive: Callable[[str, Any], None]) -> None:
         self._ends[name] = receive

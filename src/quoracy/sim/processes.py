@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 from quoracy.core.members import Cause
-from quoracy.core.messages import Answered, Call, Moved
+from quoracy.core.messages import Answered, Call, Moved, Told
 from quoracy.sdk.membership import Membership, Stage
 from quoracy.sim.checkers import Checkers
 from quoracy.sim.network import Network
@@ -102,6 +102,8 @@ class SimProcess:
             self._heard_us = self.world.now_us
         if isinstance(message, Answered):
             self._checkers.answered(self.name, message.cause, message.answer)
+        elif isinstance(message, Told) and message.topic == "heartbeat":
+            self._checkers.heard(self.name, message.member, message.incarnation)
         self._hear(message)
         if isinstance(message, Moved) and message.address and message.address != self._host:
             self._turn_to(message.address)

@@ -12,6 +12,7 @@ from tests.core.scribe import Scribe, created
 from quoracy.core.cluster.events import (
     Arrive,
     BarrierAborted,
+    BarrierDropped,
     BarrierReleased,
     RunRolledBack,
     RunStopped,
@@ -25,9 +26,10 @@ from quoracy.core.cluster.state import BarrierState, WorkerState
 from quoracy.core.cluster.views import Passage
 from quoracy.core.errors import Refusal
 from quoracy.core.kinds import KINDS
-from quoracy.core.members import Cause
+from quoracy.core.members import Accepted, Cause
+from quoracy.core.messages import Told
 from quoracy.core.run import Decided
-from quoracy.core.shell import Append
+from quoracy.core.shell import Append, Tick
 
 
 def decide(yard: Yard, event: Any) -> Any:
@@ -452,24 +454,140 @@ def test_one_that_asks_for_a_generation_before_it_came_goes_on_with_the_open_one
     assert yard.arrive("b", 6, after=3) is None
 
 
-def test_more_names_of_barriers_than_there_may_be_are_refused() -> None:
-    yard = standing("a", "b", max_barriers=2)
+def test_a_name_per_step_never_ends_and_the_names_that_are_kept_are_the_newest() -> None:
+    yard = standing("a", "b", max_barriers=3)
+    for step in range(300):
+        yard.arrive("a", step, f"step-{step}")
+        assert yard.arrive("b", step, f"step-{step}").released
+    assert list(yard.fleet.barriers) == ["step-297", "step-298", "step-299"]
+
+
+def test_a_name_that_was_forgotten_goes_on_where_no_generation_was_before() -> None:
+    yard = standing("a", max_barriers=2)
+    for step in range(3):
+        yard.arrive("a", step, "x")
+    for name in "yz":
+        yard.arrive("a", 0, name)
+    assert list(yard.fleet.barriers) == ["y", "z"]
+    assert yard.fleet.forgotten == 3
+    assert yard.arrive("a", 3, "x", after=3) == Passage("x", 4, 3, True, 0, 1, "", 0)
+    assert yard.arrive("a", 0, "new", after=0).generation == 4
+
+
+def test_a_barrier_that_is_forgotten_while_somebody_stands_there_is_released_all_the_same() -> None:
+    yard = standing("a", "b", max_barriers=1)
+    for name in "ab":
+        yard.arrive(name, 0, "x")
     yard.arrive("a", 1, "x")
-    yard.arrive("b", 1, "x")
-    yard.arrive("a", 1, "y")
-    refusal = yard.arrive("a", 1, "z")
+    for name in "ab":
+        yard.arrive(name, 0, "y")
+    assert list(yard.fleet.barriers) == ["y"]
+    assert yard.arrive("b", 1, "x", after=1).released
+
+
+def test_nobody_takes_the_room_of_others_with_made_up_names() -> None:
+    yard = standing("a", "b", open_barriers_max=3)
+    for name in "xyz":
+        assert yard.arrive("a", 0, name) is None
+    refusal = yard.arrive("a", 0, "one more")
     assert refusal.code == "barriers_full"
-    assert "max_barriers = 2" in refusal.why
-    assert yard.arrive("a", 2, "x") is None
-    assert yard.arrive("b", 1, "y").released
-    assert yard.arrive("b", 1, "z").code == "barriers_full"
+    assert "a stands at 3 already (x, y, z)" in refusal.why
+    assert yard.arrive("a", 0, "x") is None
+    assert yard.arrive("b", 0, "another") is None
+    assert yard.arrive("b", 0, "x").released
+    assert yard.arrive("a", 0, "one more") is None
 
 
-def test_the_fold_refuses_a_barrier_too_many_as_well() -> None:
-    yard = standing("a", max_barriers=1)
-    yard.arrive("a", 1, "x")
-    assert refused(yard, BarrierReleased("y", 1, 1, [1], [0])) == "barriers_full"
-    assert isinstance(decide(yard, BarrierReleased("x", 2, 1, [1], [0])), Decided)
+def test_an_operator_drops_a_barrier_and_whoever_stands_there_is_told() -> None:
+    yard = standing("a", "b", "c")
+    yard.arrive("a", 7)
+    assert isinstance(yard.order(BarrierDropped("b", "a mistake")), Accepted)
+    assert yard.last_told("a", "barrier/b") == Passage("b", 1, 0, False, -1, 0, "a mistake", 0)
+    assert not yard.collector.gatherings
+    assert not yard.arrive("b", 7, after=0).released
+    for name in "ab":
+        assert yard.arrive(name, 7) is None
+    assert yard.arrive("c", 7).released
+
+
+# -- without after: the step tells -----------------------------------------------------------------------------------
+
+
+def plain(yard: Yard, name: str, step: int) -> Any:
+    """An arrival that says nothing but where and at which step."""
+    return yard.arrive(name, step, after=None)
+
+
+def test_without_after_nobody_is_let_through_before_the_others_have_come() -> None:
+    """The name is used again and again, as with the fields of plain clients: barrier, worker and step."""
+    yard = standing("a", "b")
+    for step in range(5):
+        assert plain(yard, "a", step) is None
+        assert plain(yard, "b", step) == Passage("b", step + 1, step, True, 1, 2, "", 0)
+
+
+def test_without_after_the_step_of_the_newest_release_is_a_repeat_of_that_visit() -> None:
+    yard = standing("a", "b")
+    plain(yard, "a", 3)
+    passed = plain(yard, "b", 3)
+    assert plain(yard, "b", 3) == passed
+    assert plain(yard, "a", 3) == Passage("b", 1, 3, True, 0, 2, "", 0)
+    assert not yard.collector.gatherings
+
+
+def test_without_after_a_step_that_is_behind_is_refused_and_holds_nobody_up() -> None:
+    yard = standing("a", "b")
+    for step in (3, 4):
+        plain(yard, "a", step)
+        plain(yard, "b", step)
+    refusal = plain(yard, "a", 3)
+    assert refusal.code == "step_behind"
+    assert "go on at step 5" in refusal.fix
+    yard.join("c")
+    assert plain(yard, "c", 4).code == "step_behind"
+    assert not yard.collector.gatherings
+
+
+def test_without_after_a_repeat_after_an_abort_stands_at_the_next_generation() -> None:
+    yard = standing("a", "b", barrier_deadline_s=20.0)
+    plain(yard, "a", 5)
+    yard.pass_s(21)
+    assert not yard.last_told("a", "barrier/b").released
+    assert plain(yard, "a", 5) is None
+    assert plain(yard, "b", 5) == Passage("b", 2, 5, True, 1, 2, "", 0)
+
+
+def test_without_after_what_crossed_an_abort_on_its_way_is_told_of_it_and_stands_nowhere() -> None:
+    """Its sender cannot know yet: it would be counted at the next generation without being there."""
+    yard = standing("a", "b", barrier_deadline_s=20.0)
+    plain(yard, "a", 5)
+    yard.pass_s(19)
+    yard.hand.now_us += 1_000_000
+    yard.hand.report(Tick())
+    yard.hand.sign("a", Arrive("a", 1, "b", 5))
+    yard.hand.now_us += 1000
+    said = [m.value for _, m in byhand.sent(yard.hand.land_all(), Told) if m.topic == "barrier/b" and m.member == "a"]
+    assert [(passage.generation, passage.released) for passage in said] == [(1, False), (1, False)]
+    assert not yard.collector.gatherings
+
+
+def test_without_after_steps_begin_anew_after_a_roll_back() -> None:
+    yard = standing("a")
+    plain(yard, "a", 7)
+    yard.order(RunRolledBack("worse"))
+    yard.say(WorkerIdle, "a")
+    assert plain(yard, "a", 2) == Passage("b", 2, 2, True, 0, 1, "", 1)
+
+
+def test_a_release_answers_only_an_arrival_of_its_own_step() -> None:
+    """A client that always sends after = 0 would be let through by the first generation for ever."""
+    yard = standing("a", "b")
+    yard.arrive("a", 1)
+    yard.arrive("b", 1)
+    refusal = yard.arrive("a", 2, after=0)
+    assert refusal.code == "contradiction"
+    assert "released at step 1; a comes with step 2" in refusal.why
+    assert yard.arrive("a", 1, after=0).released
 
 
 # -- what the fold itself checks -----------------------------------------------------------------------------------

@@ -351,17 +351,22 @@ def test_a_heartbeat_that_waited_through_a_take_over_makes_nobody_older() -> Non
     assert collector.silent_us("a", later.now_us) == 0
 
 
-def test_nobody_gives_a_signal_of_another() -> None:
+@pytest.mark.parametrize(("member", "incarnation"), [("a", 1), ("b", 2), ("b", 0)])
+def test_nobody_gives_a_signal_of_another(member: str, incarnation: int) -> None:
+    """Another member, or another incarnation of the same: a process that was superseded cannot beat or arrive for its
+    successor."""
     yard = standing("a", "b")
     yard.pass_s(10, "b")
-    sign = Sign(RUN, byhand.encode_raw(Heartbeat("b", 1, 99)), "a")
-    ((peer, declined),) = byhand.sent(yard.hand.report(Received("a", sign)), Declined)
-    assert isinstance(declined, Declined)
-    assert (peer, declined.member, declined.incarnation, declined.topic) == ("a", "a", 0, "heartbeat")
-    assert declined.refusal.code == "contradiction"
+    for signal in (Heartbeat("b", 1, 99), Arrive("b", 1, "step", 0)):
+        sign = Sign(RUN, byhand.encode_raw(signal), member, incarnation)
+        ((peer, declined),) = byhand.sent(yard.hand.report(Received("a", sign)), Declined)
+        assert isinstance(declined, Declined)
+        assert (peer, declined.member, declined.incarnation) == ("a", member, incarnation)
+        assert declined.topic == signal.topic()
+        assert declined.refusal.code == "contradiction"
     assert yard.collector.silent_us("b", yard.hand.now_us) == 10 * SECOND
-    own = Sign(RUN, byhand.encode_raw(Heartbeat("b", 1, 99)), "b")
-    yard.hand.report(Received("b", own))
+    assert not yard.collector.gatherings
+    yard.hand.report(Received("b", Sign.of(RUN, Heartbeat("b", 1, 99))))
     assert yard.collector.silent_us("b", yard.hand.now_us) == 0
 
 

@@ -16,6 +16,7 @@ from tests.core.cluster.yard import Yard
 from tests.core.scribe import RUN
 
 from quoracy.core.cluster.events import (
+    BarrierDropped,
     RunRolledBack,
     WorkerCheckpointing,
     WorkerIdle,
@@ -31,7 +32,7 @@ from quoracy.core.kinds import KINDS
 from quoracy.core.members import Accepted
 from quoracy.core.run import Run, fold
 
-MOST, LEAST, MEMORY, NAMES, TIMEOUT_S, DEADLINE_S = 3, 2, 2, 2, 30, 40
+MOST, LEAST, MEMORY, NAMES, STANDS, TIMEOUT_S, DEADLINE_S = 3, 2, 2, 2, 2, 30, 40
 WORKERS = st.sampled_from(["a", "b", "c", "d"])
 BARRIERS = st.sampled_from(["x", "y", "z"])
 PART = {"Idle", "LoadingData", "Training", "Checkpointing"}
@@ -54,6 +55,7 @@ class Model:
         self.fence = 0
         self.workers: dict[str, dict[str, Any]] = {}
         self.settled: dict[str, list[dict[str, Any]]] = {}
+        self.forgotten = 0
         self.open: dict[str, dict[str, Any]] = {}
 
     def here(self) -> list[str]:
@@ -110,7 +112,10 @@ class Model:
         for name in list(self.open):
             self.end(name, False)
 
-    def arrive(self, name: str, barrier: str, step: int, behind: int, fence: int) -> Any:
+    def generation(self, barrier: str) -> int:
+        return self.settled[barrier][-1]["generation"] if barrier in self.settled else self.forgotten
+
+    def arrive(self, name: str, barrier: str, step: int, after: int | None, fence: int) -> Any:
         """A code, a passage as (generation, released, place, of), or None for one that has to wait."""
         worker = self.workers.get(name)
         if worker is None:
@@ -123,22 +128,35 @@ class Model:
         if worker["state"] not in PART:
             return "wrong_state"
         past = self.settled.get(barrier, [])
-        after = max(0, len(past) - behind)
-        remembered = past[-MEMORY:]
-        for over in remembered:
-            seats = [*over["seats"], *over["missing"]]
-            if over["generation"] > after and over["fence"] == self.fence and worker["seat"] in seats:
-                place = over["seats"].index(worker["seat"]) if worker["seat"] in over["seats"] else -1
-                return over["generation"], over["released"], place, len(over["seats"])
-        if 0 < after < len(past) and remembered[0]["generation"] > after + 1:
-            return "barrier_forgotten"
-        known = self.open.keys() | self.settled.keys()
-        if barrier not in known and len(known) >= NAMES:
+        said = self.by_step(worker, step, past) if after is None else self.by_generation(worker, step, after, past)
+        if said is not None:
+            return said
+        stands_at = [other for other, gathering in self.open.items() if worker["seat"] in gathering["steps"]]
+        if barrier not in stands_at and len(stands_at) >= STANDS:
             return "barriers_full"
         gathering = self.open.setdefault(barrier, {"since_s": self.now_s, "steps": {}, "reached": False})
         if gathering["steps"].setdefault(worker["seat"], step) != step:
             return "contradiction"
         return None
+
+    def by_generation(self, worker: dict[str, Any], step: int, after: int, past: list[dict[str, Any]]) -> Any:
+        remembered = past[-MEMORY:]
+        for over in remembered:
+            seats = [*over["seats"], *over["missing"]]
+            if over["generation"] > after and over["fence"] == self.fence and worker["seat"] in seats:
+                return "contradiction" if over["released"] and over["step"] != step else passage(over, worker)
+        if past and 0 < after < past[-1]["generation"] and remembered[0]["generation"] > after + 1:
+            return "barrier_forgotten"
+        return None
+
+    def by_step(self, worker: dict[str, Any], step: int, past: list[dict[str, Any]]) -> Any:
+        releases = [over for over in past if over["released"] and over["fence"] == self.fence]
+        if not releases or step > releases[-1]["step"]:
+            return None
+        newest = releases[-1]
+        if step == newest["step"] and worker["seat"] in newest["seats"] and newest in past[-MEMORY:]:
+            return passage(newest, worker)
+        return "step_behind"
 
     def tick(self) -> None:
         self.now_s += 1
@@ -168,13 +186,23 @@ class Model:
             if not gathering["steps"]:
                 del self.open[name]
 
+    def drop(self, name: str) -> None:
+        self.open[name] = {"steps": {}}
+        self.end(name, False)
+        self.settled[name][-1]["missing"] = sorted(self.workers[other]["seat"] for other in self.here())
+
     def end(self, name: str, released: bool) -> None:
         seats = {self.workers[other]["seat"] for other in self.here()}
         steps = {seat: step for seat, step in self.open.pop(name)["steps"].items() if seat in seats}
-        past = self.settled.setdefault(name, [])
+        generation = self.generation(name) + 1
+        past = self.settled[name] = self.settled.pop(name, [])
+        if len(self.settled) > NAMES:
+            oldest = next(iter(self.settled))
+            self.forgotten = max(self.forgotten, self.generation(oldest))
+            del self.settled[oldest]
         past.append(
             {
-                "generation": len(past) + 1,
+                "generation": generation,
                 "released": released,
                 "step": min(steps.values(), default=0),
                 "seats": list(steps),
@@ -184,11 +212,16 @@ class Model:
         )
 
 
+def passage(over: dict[str, Any], worker: dict[str, Any]) -> tuple[int, bool, int, int]:
+    place = over["seats"].index(worker["seat"]) if worker["seat"] in over["seats"] else -1
+    return over["generation"], over["released"], place, len(over["seats"])
+
+
 class FleetBesideItsModel(RuleBasedStateMachine):
     @initialize()
     def begin(self) -> None:
         self.yard = Yard(
-            max_workers=MOST, barrier_min=LEAST, barrier_memory=MEMORY, max_barriers=NAMES,
+            max_workers=MOST, barrier_min=LEAST, barrier_memory=MEMORY, max_barriers=NAMES, open_barriers_max=STANDS,
             heartbeat_timeout_s=float(TIMEOUT_S), barrier_deadline_s=float(DEADLINE_S),
         )  # fmt: skip
         self.model = Model()
@@ -229,27 +262,31 @@ class FleetBesideItsModel(RuleBasedStateMachine):
 
     @rule(
         name=WORKERS, barrier=BARRIERS, step=st.sampled_from([1, 1, 1, 2]),
-        behind=st.sampled_from([0, 0, 0, 0, 1, 2, 4]), fence=st.sampled_from([0, 0, 0, 0, 0, -1, 1]),
+        behind=st.sampled_from([0, 0, 0, 0, 1, 2, 4, None, None, None]), fence=st.sampled_from([0, 0, 0, 0, 0, -1, 1]),
     )  # fmt: skip
-    def arrive(self, name: str, barrier: str, step: int, behind: int, fence: int) -> None:
+    def arrive(self, name: str, barrier: str, step: int, behind: int | None, fence: int) -> None:
         self.arrive_and_compare(name, barrier, step, behind, max(0, self.model.fence + fence))
 
-    @rule(barrier=BARRIERS)
-    def all_arrive(self, barrier: str) -> None:
+    @rule(barrier=BARRIERS, step=st.sampled_from([1, 1, 2, 3]), behind=st.sampled_from([0, 0, None]))
+    def all_arrive(self, barrier: str, step: int, behind: int | None) -> None:
         for name in self.model.here():
             if self.model.workers[name]["state"] in PART:
-                self.arrive_and_compare(name, barrier, 1, 0, self.model.fence)
+                self.arrive_and_compare(name, barrier, step, behind, self.model.fence)
 
-    def arrive_and_compare(self, name: str, barrier: str, step: int, behind: int, fence: int) -> None:
-        before = {name: len(past) for name, past in self.model.settled.items()}
-        after = max(0, before.get(barrier, 0) - behind)
-        said = self.yard.arrive(name, step, barrier, after, fence)
-        expected = self.model.arrive(name, barrier, step, behind, fence)
+    @rule(barrier=BARRIERS)
+    def drop(self, barrier: str) -> None:
+        self.yard.order(BarrierDropped(barrier, "in the way"))
+        self.model.drop(barrier)
         self.model.settle()
-        if expected is None and len(self.model.settled.get(barrier, [])) > before.get(barrier, 0):
-            over = self.model.settled[barrier][-1]
-            place = over["seats"].index(self.model.workers[name]["seat"])
-            expected = over["generation"], over["released"], place, len(over["seats"])
+
+    def arrive_and_compare(self, name: str, barrier: str, step: int, behind: int | None, fence: int) -> None:
+        before = self.model.generation(barrier) if barrier in self.model.settled else -1
+        after = None if behind is None else max(0, self.model.generation(barrier) - behind)
+        said = self.yard.arrive(name, step, barrier, after, fence)
+        expected = self.model.arrive(name, barrier, step, after, fence)
+        self.model.settle()
+        if expected is None and barrier in self.model.settled and self.model.generation(barrier) > before:
+            expected = passage(self.model.settled[barrier][-1], self.model.workers[name])
         if isinstance(said, Passage):
             said = said.generation, said.released, said.order, said.of
         assert (said.code if isinstance(said, Refusal) else said) == expected
@@ -301,11 +338,12 @@ class FleetBesideItsModel(RuleBasedStateMachine):
         assert {name: gathering.steps for name, gathering in gatherings.items()} == {
             name: gathering["steps"] for name, gathering in self.model.open.items()
         }
-        assert self.yard.fleet.barriers.keys() == self.model.settled.keys()
+        assert list(self.yard.fleet.barriers) == list(self.model.settled)
+        assert self.yard.fleet.forgotten == self.model.forgotten
         for name, barrier in self.yard.fleet.barriers.items():
             past = self.model.settled[name]
             releases = [over for over in past if over["released"]]
-            assert (barrier.generation, barrier.released) == (len(past), len(releases))
+            assert (barrier.generation, barrier.released) == (self.model.generation(name), len(releases))
             valid = [over["step"] for over in releases if over["fence"] == self.model.fence]
             assert barrier.step == (valid[-1] if valid else -1)
             assert [

@@ -121,17 +121,16 @@ class Yard:
         return said  # type: ignore[no-any-return]
 
     def arrive(
-        self, name: str, step: int = 1, barrier: str = "b", after: int | None = None, fence: int | None = None,
-        incarnation: int | None = None,
+        self, name: str, step: int = 1, barrier: str = "b", after: int | str | None = "newest",
+        fence: int | None = None, incarnation: int | None = None,
     ) -> Any:  # fmt: skip
         """What the worker was told of this barrier before the yard came to rest; None if it has to wait."""
-        settled = self.fleet.barriers[barrier].generation if barrier in self.fleet.barriers else 0
         arrive = Arrive(
             name,
             self.machine.incarnation_of(name) if incarnation is None else incarnation,
             barrier,
             step,
-            settled if after is None else after,
+            self.fleet.settled_of(barrier) if isinstance(after, str) else after,
             self.fleet.generation if fence is None else fence,
         )
         actions = self._at_rest(self.hand.sign(name, arrive))

@@ -37,13 +37,15 @@ def generated(folder: Path, *others: str) -> Path:
 
 
 class Stranger:
-    """``examples/grpc_worker.py``, on its way."""
+    """``examples/grpc_worker.py``, on its way, or ``examples/http_worker.py``."""
 
     def __init__(self, made: Path, way: str, port: int, name: str, steps: int, **environment: str) -> None:
         self._out = made.parent / f"passed-{name}-{os.urandom(4).hex()}"
         self._err = self._out.with_suffix(".err")
-        example = str(ROOT / "examples" / "grpc_worker.py")
-        command = [sys.executable, example, way, f"127.0.0.1:{port}", RUN, name, str(steps)]
+        command = [sys.executable, str(ROOT / "examples" / "grpc_worker.py"), way, f"127.0.0.1:{port}", RUN, name]
+        if way == "http":
+            command = [sys.executable, str(ROOT / "examples" / "http_worker.py"), f"http://127.0.0.1:{port}", name]
+        command.append(str(steps))
         host = environment.pop("HOST", "")
         if host:
             command[3] = f"{host}:{port}"

@@ -49,7 +49,8 @@ REFUSED: list[tuple[str, grpc.StatusCode, Message]] = [
     ("malformed", S.INVALID_ARGUMENT, pb.WaitAtBarrierRequest(**LIFE, barrier="")),
     ("malformed", S.INVALID_ARGUMENT, pb.OrderWorkersRequest(run=RUN)),
     ("malformed", S.INVALID_ARGUMENT, pb.StopRunRequest(run=RUN, reason="x" * 300)),
-    ("contradiction", S.INVALID_ARGUMENT, pb.WaitAtBarrierRequest(**LIFE, barrier="step", after=7)),
+    ("malformed", S.INVALID_ARGUMENT, pb.WaitAtBarrierRequest(**LIFE, barrier="step")),
+    ("contradiction", S.INVALID_ARGUMENT, pb.WaitAtBarrierRequest(**LIFE, barrier="step", step=0, after=7)),
     ("contradiction", S.INVALID_ARGUMENT, pb.HeartbeatRequest(run=RUN, worker="w1", incarnation=7, seq=1)),
     ("run_exists", S.ALREADY_EXISTS, pb.CreateRunRequest(run=RUN)),
     ("stale_join", S.ABORTED, pb.RegisterWorkerRequest(run=RUN, worker="w1", supersedes=9, nonce=bytes(16))),
@@ -59,7 +60,7 @@ REFUSED: list[tuple[str, grpc.StatusCode, Message]] = [
     ("unknown_member", S.NOT_FOUND, pb.DeregisterRequest(run=RUN, worker="w9", incarnation=1, seq=1)),
     ("unknown_worker", S.NOT_FOUND, pb.OrderWorkersRequest(run=RUN, worker="w9", command=pb.ORDER_COMMAND_PAUSE)),
     ("fleet_full", S.RESOURCE_EXHAUSTED, pb.RegisterWorkerRequest(run=RUN, worker="w3", nonce=bytes(16))),
-    ("still_waiting", S.DEADLINE_EXCEEDED, pb.WaitAtBarrierRequest(**LIFE, barrier="step", timeout_s=0.05)),
+    ("still_waiting", S.DEADLINE_EXCEEDED, pb.WaitAtBarrierRequest(**LIFE, barrier="step", step=0, timeout_s=0.05)),
 ]
 
 
@@ -82,7 +83,7 @@ def test_a_refusal_has_its_status_and_its_code(
 
 
 def test_whoever_waits_is_told_what_for_before_the_deadline_of_its_own_call(full: Talk) -> None:
-    was, told = full.refused(pb.WaitAtBarrierRequest(**LIFE, barrier="step"), timeout_s=1.0)
+    was, told = full.refused(pb.WaitAtBarrierRequest(**LIFE, barrier="step", step=0), timeout_s=1.0)
     assert (was, told.code) == (S.DEADLINE_EXCEEDED, "still_waiting")
     assert "w2" in told.why
 
@@ -119,7 +120,7 @@ def test_a_repeated_command_gets_its_answer_and_an_older_one_none(talk: Talk) ->
 def test_after_a_roll_back_older_fences_are_void(talk: Talk) -> None:
     talk.ready("w1")
     talk.call(pb.RollBackRunRequest(run=RUN, reason="bad loss"))
-    arrive = pb.WaitAtBarrierRequest(**LIFE, barrier="step")
+    arrive = pb.WaitAtBarrierRequest(**LIFE, barrier="step", step=0)
     assert talk.refused(arrive)[1].code == "stale_token"
     stale = talk.refused(pb.ReportStateRequest(**LIFE, seq=2, state=pb.REPORTED_STATE_IDLE, fence=0))
     assert (stale[0], stale[1].code) == (S.ABORTED, "stale_token")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
@@ -62,3 +63,37 @@ def test_the_newest_process_of_an_id_goes_on_and_the_older_one_ends(tmp_path: Pa
                 assert "superseded" in old.errors
                 with Stranger(made, "unary", port, "w2", 1) as other:
                     assert (new.ended(), other.ended()) == (0, 0), new.errors + other.errors
+
+
+@pytest.mark.parametrize("way", ["unary", "stream", "http"])
+def test_workers_and_the_coordinator_are_killed_and_everybody_comes_back(tmp_path: Path, made: Path, way: str) -> None:
+    """Nobody is let through alone, nobody arrives behind, and nothing is aborted but a barrier at which w1 was left
+    alone for a moment: all of them come back to it."""
+    port, steps = free_port(), 120
+    doors = "[grpc]\nenabled = false\n[http]" if way == "http" else "[http]\nenabled = false\n[grpc]"
+    (tmp_path / "quoracy.toml").write_text(f"{doors}\nport = {port}\n")
+    with ExitStack() as stack:
+        first = stack.enter_context(serve(tmp_path / "journals", port))
+        create(first.url, barrier_min=2, heartbeat_interval_s=0.1)
+
+        def begin(name: str) -> Stranger:
+            return stack.enter_context(Stranger(made, way, port, name, steps))
+
+        one, two = begin("w1"), begin("w2")
+        until(lambda: len(one.passed) >= 5, "some barriers")
+        two.process.kill()
+        again, newcomer = begin("w2"), begin("w3")
+        until(lambda: len(again.passed) >= 3 and len(newcomer.passed) >= 3, "both take part")
+        first.kill()
+        second = stack.enter_context(serve(tmp_path / "journals", port))
+        ended = [worker.ended() for worker in (one, again, newcomer)]
+        assert ended == [0, 0, 0], one.errors + again.errors + newcomer.errors
+        assert [step for _, step in one.passed] == list(range(steps))
+        for worker in (again, newcomer):
+            passed = [step for _, step in worker.passed]
+            assert passed == list(range(passed[0], steps))
+        (barrier,) = seen(second.url, "show", RUN)["barriers"]
+        assert barrier["released"] == steps
+        entries = seen(second.url, "journal", RUN, limit=1000)["entries"]
+        aborted = [event for entry in entries for event in entry["events"] if event["type"] == "barrier-aborted"]
+        assert all("barrier_min = 2" in event["reason"] for event in aborted), aborted

@@ -307,7 +307,7 @@ def test_whoever_waits_at_a_barrier_when_the_server_stops_is_told_to_ask_again(t
             talk = stack.enter_context(Talk(place(running)))
             talk.create(barrier_min=2)
             talk.ready("w1")
-            wait = pb.WaitAtBarrierRequest(run=RUN, worker="w1", incarnation=1, barrier="step")
+            wait = pb.WaitAtBarrierRequest(run=RUN, worker="w1", incarnation=1, barrier="step", step=0)
             waiting = stack.enter_context(ThreadPoolExecutor(1)).submit(talk.refused, wait, 60.0)
             until(lambda: "barrier step" in running.explain(RUN), "it stands there")
         was, told = waiting.result()

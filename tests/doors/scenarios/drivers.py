@@ -59,7 +59,7 @@ class Driver(Protocol):
     def beat(self, member: str, life: int, seq: int, order: int = 0) -> Outcome:
         """The order that waits: number and command."""
 
-    def arrive(self, member: str, life: int, step: int, after: int = 0, fence: int = 0) -> Future[Outcome]:
+    def arrive(self, member: str, life: int, step: int, after: int | None = 0, fence: int = 0) -> Future[Outcome]:
         """Released, generation, step, place, of how many."""
 
     def leave(self, member: str, life: int, seq: int, reason: str) -> Outcome: ...
@@ -139,26 +139,27 @@ class TcpDriver(_Closing):
 
     def beat(self, member: str, life: int, seq: int, order: int = 0) -> Outcome:
         talk = self._talk(member, life)
-        talk.sign(Heartbeat(member, life, seq, order=order), member)
+        talk.sign(Heartbeat(member, life, seq, order=order))
         heard = talk.hear(Told, Declined, where=lambda m: m.topic == "heartbeat")
         if isinstance(heard, Declined):
             return heard.refusal.code
         seen = msgspec.convert(heard.value, HeartbeatSeen)
         return seen.order, seen.command
 
-    def arrive(self, member: str, life: int, step: int, after: int = 0, fence: int = 0) -> Future[Outcome]:
+    def arrive(self, member: str, life: int, step: int, after: int | None = 0, fence: int = 0) -> Future[Outcome]:
         talk = self._talk(member, life)
-        talk.sign(Arrive(member, life, "step", step, after, fence), member)
-        return self._pool.submit(self._passed, talk, after, fence)
+        talk.sign(Arrive(member, life, "step", step, after, fence))
+        return self._pool.submit(self._passed, talk, after, step, fence)
 
-    def _passed(self, talk: Talk, after: int, fence: int) -> Outcome:
+    def _passed(self, talk: Talk, after: int | None, step: int, fence: int) -> Outcome:
         def ends(message: Any) -> bool:
             if isinstance(message, Declined):
                 return bool(message.topic == "barrier/step")
             value = message.value
             if message.topic == "standing":
                 return bool(value["fence"] > fence)
-            return message.topic == "barrier/step" and value["generation"] > after and value["fence"] == fence
+            new = value["step"] == step if after is None else value["generation"] > after
+            return message.topic == "barrier/step" and new and value["fence"] == fence
 
         heard = talk.hear(Told, Declined, where=ends)
         if isinstance(heard, Declined):
@@ -225,7 +226,7 @@ class GrpcDriver(_Closing):
         said = pb.HeartbeatRequest(run=RUN, worker=member, incarnation=life, seq=seq, order=order)
         return self._do(self.stub.Heartbeat, said, lambda a: _order(a.order))
 
-    def arrive(self, member: str, life: int, step: int, after: int = 0, fence: int = 0) -> Future[Outcome]:
+    def arrive(self, member: str, life: int, step: int, after: int | None = 0, fence: int = 0) -> Future[Outcome]:
         said = pb.WaitAtBarrierRequest(
             run=RUN, worker=member, incarnation=life, barrier="step", step=step, after=after, fence=fence
         )
@@ -344,16 +345,16 @@ class StreamDriver(GrpcDriver):
             return heard.declined.error.code
         return _order(heard.heartbeat.order)
 
-    def arrive(self, member: str, life: int, step: int, after: int = 0, fence: int = 0) -> Future[Outcome]:
+    def arrive(self, member: str, life: int, step: int, after: int | None = 0, fence: int = 0) -> Future[Outcome]:
         stream = self._stream(member, life)
         stream.say(
             arrive=pb.WaitAtBarrierRequest(
                 run=RUN, worker=member, incarnation=life, barrier="step", step=step, after=after, fence=fence
             )
         )
-        return self._pool.submit(self._passed, stream, after, fence)
+        return self._pool.submit(self._passed, stream, after, step, fence)
 
-    def _passed(self, stream: _Stream, after: int, fence: int) -> Outcome:
+    def _passed(self, stream: _Stream, after: int | None, step: int, fence: int) -> Outcome:
         def ends(message: pb.ServerMessage) -> bool:
             match message.WhichOneof("message"):
                 case "declined":
@@ -361,7 +362,8 @@ class StreamDriver(GrpcDriver):
                 case "standing":
                     return message.standing.fence > fence
                 case "passage":
-                    return message.passage.generation > after and message.passage.fence == fence
+                    new = message.passage.step == step if after is None else message.passage.generation > after
+                    return new and message.passage.fence == fence
             return False
 
         heard = stream.hear(ends)
@@ -416,7 +418,7 @@ class HttpDriver(_Closing):
         answer = self._of(member, "heartbeat", {"incarnation": life, "seq": seq, "order": order})
         return answer if isinstance(answer, str) else (answer["order"], answer["command"])
 
-    def arrive(self, member: str, life: int, step: int, after: int = 0, fence: int = 0) -> Future[Outcome]:
+    def arrive(self, member: str, life: int, step: int, after: int | None = 0, fence: int = 0) -> Future[Outcome]:
         body = {"incarnation": life, "step": step, "after": after, "fence": fence}
         return self._pool.submit(self._passed, member, body)
 

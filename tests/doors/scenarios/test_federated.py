@@ -73,7 +73,7 @@ class TcpDriver:
 
     def beat(self, member: str, life: int, seq: int) -> Outcome:
         talk = self._talks[member, life]
-        talk.sign(Beat(member, life, seq), member)
+        talk.sign(Beat(member, life, seq))
         heard = talk.hear(Told, Declined, where=lambda m: m.topic == "heartbeat")
         return heard.refusal.code if isinstance(heard, Declined) else tuple(heard.value[1:])
 

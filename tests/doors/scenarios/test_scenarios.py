@@ -35,7 +35,7 @@ class Stage:
             self.note(self.driver.join(member, NONCES[1], 0))
             self.note(self.driver.move(member, 1, 1, "ready"))
 
-    def meet(self, members: dict[str, int], step: int, after: int = 0, fence: int = 0) -> None:
+    def meet(self, members: dict[str, int], step: int, after: int | None = 0, fence: int = 0) -> None:
         """All at the barrier, in this order."""
         waiting = []
         for member, life in members.items():
@@ -124,6 +124,17 @@ def the_newest_life_wins(stage: Stage) -> None:
     stage.meet({"w2": 1, "w1": 2}, step=0)
 
 
+def the_step_tells_where_after_is_left_out(stage: Stage) -> None:
+    """As clients do that send a barrier, a worker and a step, and use the name again: nobody is let through alone."""
+    stage.come("w1", "w2")
+    for step in range(3):
+        stage.meet({"w1": 1, "w2": 1}, step, None)
+    assert stage.note(stage.driver.arrive("w1", 1, 2, None).result(PATIENCE_S)) == (True, 3, 2, 0, 2)
+    assert stage.note(stage.driver.arrive("w1", 1, 1, None).result(PATIENCE_S)) == "step_behind"
+    assert stage.note(stage.driver.arrive("w1", 1, 3, 0).result(PATIENCE_S)) == "contradiction"
+    stage.meet({"w2": 1, "w1": 1}, 7, None)
+
+
 def orders_and_a_roll_back(stage: Stage) -> None:
     driver = stage.driver
     stage.come("w1", "w2")
@@ -147,6 +158,7 @@ SCENARIOS: dict[str, Callable[[Stage], None]] = {
         everything_said_twice,
         everything_that_is_refused,
         the_newest_life_wins,
+        the_step_tells_where_after_is_left_out,
         orders_and_a_roll_back,
     )
 }

@@ -188,7 +188,7 @@ class Fleetwork:
             after = others.get("after", process.after.get(name, 0))
             fence = others.get("fence", process.fence)
             signal = e.Arrive(process.id, incarnation, name, process.step, after, fence)
-            self._send(process, Sign(RUN, Raw(encode(signal))))
+            self._send(process, Sign.of(RUN, signal))
 
     def _beat(self, words: list[str]) -> None:
         processes, others = self._who(words)
@@ -197,7 +197,7 @@ class Fleetwork:
             incarnation = others.get("incarnation", process.incarnation)
             has = others.get("has", process.order)
             signal = e.Heartbeat(process.id, incarnation, process.beats, step=process.step, order=has)
-            message = Sign(RUN, Raw(encode(signal)))
+            message = Sign.of(RUN, signal)
             self.world.send(process.host, process.name, message)
 
     def _beat_quietly(self, name: str) -> None:
@@ -222,7 +222,8 @@ class Fleetwork:
     def _garble(self, words: list[str]) -> None:
         ((process,), _) = self._who(words[:1])
         if words[1:] == ["signal"]:
-            message = Sign(RUN, Raw(encode(["arrive", process.id, process.incarnation, "step", -1])))
+            garbled = Raw(encode(["arrive", process.id, process.incarnation, "step", -1]))
+            message = Sign(RUN, garbled, process.id, process.incarnation)
             self.world.send(process.host, process.name, message)
             return
         process.seq += 1

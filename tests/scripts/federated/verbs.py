@@ -169,7 +169,7 @@ class Rounds:
         for process in self._who(words)[0]:
             process.beats += 1
             beat = e.Beat(process.id, process.incarnation, process.beats)
-            self.world.send(process.host, process.name, Sign(RUN, Raw(encode(beat))))
+            self.world.send(process.host, process.name, Sign.of(RUN, beat))
 
     def _beat_quietly(self, name: str) -> None:
         self.quiet = True

@@ -182,7 +182,7 @@ class Rounds:
         self._call(process, Cause(process.id, process.incarnation, process.seq), event)
 
     def _sign(self, process: Process, signal: Any) -> None:
-        self.world.send(process.host, process.name, Sign(RUN, Raw(encode(signal))))
+        self.world.send(process.host, process.name, Sign.of(RUN, signal))
 
     def _hello(self, words: list[str]) -> None:
         for process in self._who(words)[0]:

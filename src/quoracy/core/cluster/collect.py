@@ -19,10 +19,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from quoracy.core.cluster import rules
 from quoracy.core.cluster.events import (
     Arrive,
     BarrierAborted,
+    BarrierDropped,
     BarrierReleased,
     Heartbeat,
     HeartbeatSeen,
@@ -35,7 +35,7 @@ from quoracy.core.cluster.events import (
 from quoracy.core.cluster.explain import explain, few, overview, too_few
 from quoracy.core.cluster.heard import Gathering, Heard, Pulse
 from quoracy.core.cluster.machine import Cluster
-from quoracy.core.cluster.state import GONE, MAY_ARRIVE, Fleet, Phase, Worker
+from quoracy.core.cluster.state import GONE, MAY_ARRIVE, Barrier, BarrierState, Fleet, Phase, Settled, Worker
 from quoracy.core.cluster.views import Passage, passage
 from quoracy.core.codec import said_s, us
 from quoracy.core.detector import Detector
@@ -50,6 +50,8 @@ class Collector:
         self._detector = Detector(us(config.heartbeat_timeout_s), now_us)
         self.gatherings: dict[str, Gathering] = {}
         self.pulses: dict[str, Pulse] = {}
+        self._aborted_us: dict[str, int] = {}
+        """By name: when its newest generation was aborted, if it was."""
         self.beats = 0
         """Heartbeats taken in, for people who watch the load."""
         for worker in machine.fleet.by_seat.values():
@@ -97,25 +99,48 @@ class Collector:
             why = f"worker {worker.id} is {worker.state.value} and cannot stand at a barrier"
             return Refusal("wrong_state", why, "report ready, or idle after recovering, before arriving")
         barrier = fleet.barriers.get(arrive.barrier)
-        settled = 0 if barrier is None else barrier.generation
-        if arrive.after > settled:
+        settled = fleet.settled_of(arrive.barrier)
+        over: Refusal | Settled | None = None
+        if arrive.after is not None and arrive.after > settled:
             why = f"barrier {arrive.barrier} is at generation {settled}; {arrive.after} is not settled"
-            return Refusal("contradiction", why, "send the last generation you were told of")
-        if barrier is not None and arrive.after < settled:
-            over = barrier.answer_for(worker.seat, arrive.after, arrive.fence)
-            if over is not None:
-                return passage(barrier.name, over, over.place(worker.seat))
-            if barrier.forgot(arrive.after) and arrive.after > 0:
-                why = f"generations after {arrive.after} of barrier {barrier.name} are no longer remembered"
-                return Refusal("barrier_forgotten", why, f"arrive with after = {settled}")
-        return self._gather(worker, arrive, fleet, settled + 1, now_us)
+            over = Refusal("contradiction", why, "send the last generation you were told of")
+        elif barrier is not None:
+            by_step = arrive.after is None
+            over = (
+                self._by_step(worker, arrive, barrier, now_us) if by_step else _by_generation(worker, arrive, barrier)
+            )
+        if over is None:
+            return self._gather(worker, arrive, fleet, settled + 1, now_us)
+        return passage(arrive.barrier, over, over.place(worker.seat)) if isinstance(over, Settled) else over
+
+    def _by_step(self, worker: Worker, arrive: Arrive, barrier: Barrier, now_us: int) -> Settled | Refusal | None:
+        """What an arrival without ``after`` is told. Steps grow: the step of the newest release again is a repeat of
+        that visit, a later one is the next visit, and an earlier one would let its sender through, or hold the others
+        up, where they have been long ago. None: it stands at the open generation."""
+        if arrive.step > barrier.step:
+            return self._crossed(worker, barrier, now_us)
+        if arrive.step == barrier.step:
+            over = barrier.newest_release(arrive.fence)
+            if over is not None and over.place(worker.seat) >= 0:
+                return over
+        why = f"barrier {barrier.name} was released at step {barrier.step}; {worker.id} comes with step {arrive.step}"
+        fix = f"go on at step {barrier.step + 1}; where steps do not grow, send the last generation as after"
+        return Refusal("step_behind", why, fix)
+
+    def _crossed(self, worker: Worker, barrier: Barrier, now_us: int) -> Settled | None:
+        """The newest generation, if it was aborted while this arrival was under way: its sender did not know, so it is
+        an arrival at that generation and not at the next."""
+        over = barrier.settled[-1]
+        crossed = over.state is BarrierState.ABORTED and now_us < self._aborted_us.get(barrier.name, 0)
+        return over if crossed and over.place(worker.seat) > -2 else None
 
     def _gather(self, worker: Worker, arrive: Arrive, fleet: Fleet, generation: int, now_us: int) -> Refusal | None:
         gathering = self.gatherings.get(arrive.barrier)
+        if gathering is None or worker.seat not in gathering.arrivals:
+            stands_at = [name for name, other in self.gatherings.items() if worker.seat in other.arrivals]
+            if len(stands_at) >= fleet.config.open_barriers_max:
+                return _too_many(worker, arrive.barrier, stands_at)
         if gathering is None:
-            open_names = fleet.barriers.keys() | self.gatherings.keys()
-            if arrive.barrier not in open_names and len(open_names) >= fleet.config.max_barriers:
-                return rules.barriers_full(fleet, arrive.barrier)
             deadline_us = now_us + us(fleet.config.barrier_deadline_s)
             gathering = Gathering(arrive.barrier, generation, now_us, deadline_us, fleet.generation)
             self.gatherings[arrive.barrier] = gathering
@@ -151,7 +176,9 @@ class Collector:
 
     def _settle(self, gathering: Gathering, fleet: Fleet, now_us: int) -> Event | None:
         barrier = fleet.barriers.get(gathering.name)
-        if barrier is not None and barrier.generation >= gathering.generation:
+        if barrier is None:
+            gathering.generation = fleet.forgotten + 1  # its name may have been forgotten since the first arrival
+        elif barrier.generation >= gathering.generation:
             return None
         if gathering.fence != fleet.generation:
             return _abort(gathering, fleet, "the run was rolled back")
@@ -191,14 +218,19 @@ class Collector:
                     self._detector.watch(event.member, now_us, event.supersedes + 1)
                 case WorkerLost() | WorkerLeft():
                     self._forget(event.member)
-                case BarrierReleased() | BarrierAborted():
+                case BarrierReleased() | BarrierAborted() | BarrierDropped():
                     gathering = self.gatherings.get(event.name)
-                    if gathering is not None and gathering.generation <= event.generation:
+                    if gathering is not None and gathering.generation <= machine.fleet.settled_of(event.name):
                         del self.gatherings[event.name]
+                    self._aborted_us.pop(event.name, None)
+                    if not isinstance(event, BarrierReleased):
+                        self._aborted_us[event.name] = now_us
                 case RunRolledBack() | RunStopped():
                     self.gatherings.clear()
                 case MemberEvent():
                     self._detector.touch(event.member, now_us)
+        for name in list(self._aborted_us)[: -machine.fleet.config.max_barriers]:
+            del self._aborted_us[name]
         if any(isinstance(event, WorkerRegistered | WorkerLost | WorkerLeft) for event in events):
             self._sweep(machine.fleet)
 
@@ -234,6 +266,32 @@ class Collector:
 
     def _heard(self) -> Heard:
         return Heard(self.gatherings, self.pulses, self._detector)
+
+
+def _by_generation(worker: Worker, arrive: Arrive, barrier: Barrier) -> Settled | Refusal | None:
+    """What an arrival with ``after`` is told: how the oldest generation past it ended that concerns the worker. None:
+    it stands at the open generation."""
+    after = arrive.after or 0
+    if after >= barrier.generation:
+        return None
+    over = barrier.answer_for(worker.seat, after, arrive.fence)
+    if over is None:
+        if after == 0 or not barrier.forgot(after):
+            return None
+        why = f"generations after {after} of barrier {barrier.name} are no longer remembered"
+        return Refusal("barrier_forgotten", why, f"arrive with after = {barrier.generation}")
+    if over.state is BarrierState.RELEASED and over.step != arrive.step:
+        why = (
+            f"after = {after} asks how generation {over.generation} of barrier {barrier.name} ended, which was "
+            f"released at step {over.step}; {worker.id} comes with step {arrive.step}"
+        )
+        return Refusal("contradiction", why, "send the last generation you were told of, or leave after out")
+    return over
+
+
+def _too_many(worker: Worker, name: str, stands_at: list[str]) -> Refusal:
+    why = f"no room for barrier {name}: {worker.id} stands at {len(stands_at)} already ({few(stands_at)})"
+    return Refusal("barriers_full", why, "wait until one of them is settled, or raise open_barriers_max")
 
 
 def _abort(gathering: Gathering, fleet: Fleet, reason: str) -> BarrierAborted:

@@ -113,6 +113,15 @@ class BarrierAborted(Event, frozen=True, array_like=True, tag="barrier-aborted")
     reason: Reason
 
 
+class BarrierDropped(Event, frozen=True, array_like=True, tag="barrier-dropped"):
+    """An operator ends the open generation of a barrier: whoever stands there, and whoever comes to it, is told that it
+    is aborted."""
+
+    by: ClassVar[By] = By.OPERATOR
+    name: BarrierName
+    reason: Reason
+
+
 class RunRolledBack(Event, frozen=True, array_like=True, tag="run-rolled-back"):
     """Back to an earlier point. No counter is restored: the run's generation rises, and older tokens are void."""
 
@@ -128,8 +137,6 @@ class RunStopped(Event, frozen=True, array_like=True, tag="run-stopped"):
 class Heartbeat(Signal, frozen=True, array_like=True, tag="heartbeat"):
     """I am alive. ``progress`` counts what the training itself did, so that alive but stuck is told apart from dead."""
 
-    member: MemberId
-    incarnation: Counter
     seq: Counter
     step: Counter = 0
     epoch: Counter = 0
@@ -146,14 +153,12 @@ class Heartbeat(Signal, frozen=True, array_like=True, tag="heartbeat"):
 
 class Arrive(Signal, frozen=True, array_like=True, tag="arrive"):
     """I stand at the barrier. ``after`` is the last generation of it that the sender knows to be settled, so an arrival
-    sent twice is told apart from a second visit; ``fence`` is the run's generation, so one from before a roll-back is
-    told apart from one after."""
+    sent twice is told apart from a second visit; without it the step tells, and has to grow. ``fence`` is the run's
+    generation, so an arrival from before a roll-back is told apart from one after."""
 
-    member: MemberId
-    incarnation: Counter
     barrier: BarrierName
     step: Counter
-    after: Counter = 0
+    after: Counter | None = None
     fence: Counter = 0
 
     def topic(self) -> str:
@@ -172,6 +177,7 @@ ClusterEvent = (
     | WorkerOrdered
     | BarrierReleased
     | BarrierAborted
+    | BarrierDropped
     | RunRolledBack
     | RunStopped
 )

@@ -9,6 +9,7 @@ import msgspec
 from quoracy.core.cluster import rules, views
 from quoracy.core.cluster.events import (
     BarrierAborted,
+    BarrierDropped,
     BarrierReleased,
     RunRolledBack,
     RunStopped,
@@ -38,6 +39,7 @@ class Summary(msgspec.Struct, array_like=True):
     seats: int
     orders: int
     reason: str
+    forgotten: int
 
 
 class Cluster:
@@ -58,7 +60,7 @@ class Cluster:
         if isinstance(passed, Refusal):
             return passed
         match event:
-            case BarrierReleased() | BarrierAborted():
+            case BarrierReleased() | BarrierAborted() | BarrierDropped():
                 generation = rules.find_generation(fleet, event)
                 if isinstance(generation, Refusal):
                     return generation
@@ -112,7 +114,7 @@ class Cluster:
         if worker is None:
             return None
         shown = self._shown.get(topic)
-        if shown is not None and shown.over is shown.barrier.settled[-1]:
+        if shown is not None and shown.over is shown.barrier.settled[-1] and views.remembered(self.fleet, shown):
             return shown.passages.get(worker.seat)
         return views.look(self.fleet, topic, worker, self._shown)
 
@@ -123,7 +125,9 @@ class Cluster:
 
     def sections(self) -> dict[str, Any]:
         fleet = self.fleet
-        summary = Summary(fleet.config, fleet.state, fleet.generation, fleet.seats, fleet.orders, fleet.reason)
+        summary = Summary(
+            fleet.config, fleet.state, fleet.generation, fleet.seats, fleet.orders, fleet.reason, fleet.forgotten
+        )
         return {
             "summary": summary,
             "workers": list(fleet.workers.values()),
@@ -138,6 +142,7 @@ class Cluster:
         fleet = Fleet(
             summary.config, summary.state, summary.generation, summary.seats, summary.orders, summary.reason,
             {worker.id: worker for worker in workers}, {barrier.name: barrier for barrier in barriers},
+            summary.forgotten,
         )  # fmt: skip
         fleet.rebuild()
         return cls(fleet)

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 
 from quoracy.core.cluster.events import (
     BarrierAborted,
+    BarrierDropped,
     BarrierReleased,
     RunRolledBack,
     RunStopped,
@@ -155,12 +156,10 @@ class Generation:
         return f"generation {self.number} of barrier {self.barrier.name}"
 
 
-def find_generation(fleet: Fleet, event: BarrierReleased | BarrierAborted) -> Generation | Refusal:
-    barrier = fleet.barriers.get(event.name)
-    if barrier is None:
-        if len(fleet.barriers) >= fleet.config.max_barriers:
-            return barriers_full(fleet, event.name)
-        barrier = Barrier(event.name)
+def find_generation(fleet: Fleet, event: BarrierReleased | BarrierAborted | BarrierDropped) -> Generation | Refusal:
+    barrier = fleet.barriers.get(event.name) or Barrier(event.name, fleet.forgotten)
+    if isinstance(event, BarrierDropped):
+        return Generation(barrier, barrier.generation + 1, BarrierState.OPEN)
     if event.generation == barrier.generation + 1:
         return Generation(barrier, event.generation, BarrierState.OPEN)
     if event.generation > barrier.generation:
@@ -168,11 +167,6 @@ def find_generation(fleet: Fleet, event: BarrierReleased | BarrierAborted) -> Ge
         return Refusal("barrier_unknown", why, f"settle generation {barrier.generation + 1} first")
     known = next((s for s in barrier.settled if s.generation == event.generation), None)
     return Generation(barrier, event.generation, known.state if known else BarrierState.RELEASED)
-
-
-def barriers_full(fleet: Fleet, name: str) -> Refusal:
-    why = f"no room for barrier {name}: the run has max_barriers = {fleet.config.max_barriers} already"
-    return Refusal("barriers_full", why, "use a barrier again under its name, or raise max_barriers")
 
 
 def check_release(fleet: Fleet, generation: Generation, event: BarrierReleased, _at_us: int) -> Refusal | None:
@@ -227,12 +221,26 @@ def do_abort(fleet: Fleet, generation: Generation, event: BarrierAborted, at_us:
     return _settle(fleet, generation.barrier, over)
 
 
+def do_drop(fleet: Fleet, generation: Generation, event: BarrierDropped, at_us: int, _cup: Cup) -> Applied:
+    """Who stands there is not in the journal: everybody who is here is told."""
+    over = Settled(
+        generation.number, BarrierState.ABORTED, 0, at_us, [], [], sorted(fleet.by_seat), event.reason,
+        fleet.generation,
+    )  # fmt: skip
+    generation.barrier.aborted += 1
+    return _settle(fleet, generation.barrier, over)
+
+
 def _settle(fleet: Fleet, barrier: Barrier, over: Settled) -> Applied:
     barrier.generation = over.generation
     barrier.settled.append(over)
     if len(barrier.settled) > fleet.config.barrier_memory:
         del barrier.settled[0]
+    fleet.barriers.pop(barrier.name, None)
     fleet.barriers[barrier.name] = barrier
+    if len(fleet.barriers) > fleet.config.max_barriers:
+        oldest = fleet.barriers.pop(next(iter(fleet.barriers)))
+        fleet.forgotten = max(fleet.forgotten, oldest.generation)
     return Applied(None, (View(f"barrier/{barrier.name}", _Concerned(fleet, over)),))
 
 

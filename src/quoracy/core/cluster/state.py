@@ -33,7 +33,10 @@ class Config(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     barrier_memory: Annotated[int, Meta(ge=1, le=1024)] = 16
     """How many settled generations of a barrier are remembered, for those who ask again."""
     max_barriers: Annotated[int, Meta(ge=1, le=10_000)] = 256
-    """Different names of barriers in one run."""
+    """How many names of barriers are remembered. Beyond, the one that was settled longest ago is forgotten: a name per
+    step works, since nobody passes so many barriers while somebody else still asks about the first."""
+    open_barriers_max: Annotated[int, Meta(ge=1, le=1024)] = 8
+    """At so many barriers may one worker stand at the same time: so nobody can take the room of others."""
 
 
 def check_config(config: Config) -> None:
@@ -149,6 +152,12 @@ class Barrier(msgspec.Struct, array_like=True):
         past = (s for s in self.settled if s.generation > after and s.fence == fence)
         return next((s for s in past if s.place(seat) > -2), None)
 
+    def newest_release(self, fence: int) -> Settled | None:
+        """If it is remembered, and not from before a roll-back."""
+        releases = (s for s in reversed(self.settled) if s.state is BarrierState.RELEASED)
+        newest = next(releases, None)
+        return newest if newest is not None and newest.fence == fence else None
+
     def forgot(self, after: int) -> bool:
         """Whether a generation past ``after`` is no longer remembered."""
         return bool(self.settled) and self.settled[0].generation > after + 1
@@ -166,6 +175,10 @@ class Fleet(msgspec.Struct):
     reason: str = ""
     workers: dict[str, Worker] = {}
     barriers: dict[str, Barrier] = {}
+    """By name, in the order in which they were last settled."""
+    forgotten: int = 0
+    """The highest generation of a barrier that is no longer remembered. A name that is new, or new again, goes on from
+    there, so that no generation of a name is ever settled twice."""
     by_seat: dict[int, Worker] = {}
     """Index: those that are not gone."""
     taking_part: dict[int, Worker] = {}
@@ -176,6 +189,11 @@ class Fleet(msgspec.Struct):
 
     def called(self) -> str:
         return "the run"
+
+    def settled_of(self, name: str) -> int:
+        """The newest generation of this barrier that may be settled."""
+        barrier = self.barriers.get(name)
+        return self.forgotten if barrier is None else barrier.generation
 
     def take_rank(self) -> int:
         if self.free_ranks:

@@ -11,6 +11,7 @@ from collections.abc import Iterable
 from quoracy.core.cluster import rules
 from quoracy.core.cluster.events import (
     BarrierAborted,
+    BarrierDropped,
     BarrierReleased,
     RunRolledBack,
     RunStopped,
@@ -32,7 +33,7 @@ WORKER_EVENTS: tuple[type[Event], ...] = (
     WorkerRegistered, WorkerReady, WorkerLoading, WorkerTraining, WorkerCheckpointing, WorkerIdle, WorkerLeft,
     WorkerLost, WorkerOrdered, RunRolledBack,
 )  # fmt: skip
-BARRIER_EVENTS: tuple[type[Event], ...] = (BarrierReleased, BarrierAborted)
+BARRIER_EVENTS: tuple[type[Event], ...] = (BarrierReleased, BarrierAborted, BarrierDropped)
 RUN_EVENTS: tuple[type[Event], ...] = (*WORKER_EVENTS, *BARRIER_EVENTS, RunStopped)
 
 PRESENT = (S.INITIALIZING, S.IDLE, S.LOADING_DATA, S.TRAINING, S.CHECKPOINTING, S.RECOVERING)
@@ -126,6 +127,7 @@ _settled = Refuse("barrier_settled", "a generation is settled once", "go on with
 _barrier: dict[tuple[BarrierState, type[Event]], Row] = {
     (B.OPEN, BarrierReleased): To(B.RELEASED, "all who take part have arrived", rules.do_release, rules.check_release),
     (B.OPEN, BarrierAborted): To(B.ABORTED, "too few are left, or the time is over", rules.do_abort, rules.check_abort),
+    (B.OPEN, BarrierDropped): To(B.ABORTED, "an operator ended it", rules.do_drop),
     **{(state, event): _settled for state in (B.RELEASED, B.ABORTED) for event in BARRIER_EVENTS},
 }
 

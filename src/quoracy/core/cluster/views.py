@@ -61,8 +61,16 @@ def look(fleet: Fleet, topic: str, worker: Worker, shown: dict[str, Shown]) -> A
     barrier = fleet.barriers.get(topic.removeprefix("barrier/"))
     if barrier is None or not barrier.settled:
         return None
+    if len(shown) > fleet.config.max_barriers:
+        for other in [other for other, known in shown.items() if not remembered(fleet, known)]:
+            del shown[other]
     shown[topic] = known = _show(barrier)
     return known.passages.get(worker.seat)
+
+
+def remembered(fleet: Fleet, shown: Shown) -> bool:
+    """Whether it is of a barrier that is still there: a name may have been forgotten, and used again."""
+    return fleet.barriers.get(shown.barrier.name) is shown.barrier
 
 
 def _show(barrier: Barrier) -> Shown:

@@ -120,8 +120,6 @@ class ParticipantReadmitted(Event, frozen=True, array_like=True, tag="participan
 class Beat(Signal, frozen=True, array_like=True, tag="heartbeat"):
     """I am alive. ``progress`` counts what the training did, so that alive but stuck is told apart from dead."""
 
-    member: MemberId
-    incarnation: Counter
     seq: Counter
     progress: Counter = 0
     epoch: Counter = 0

@@ -60,16 +60,12 @@ class RunStopped(Event, frozen=True, array_like=True, tag="run-stopped"):
 class RankBeat(Signal, frozen=True, array_like=True, tag="rank-beat"):
     """I am alive."""
 
-    member: MemberId
-    incarnation: Counter
     seq: Counter
 
 
 class RankArrived(Signal, frozen=True, array_like=True, tag="rank-arrived"):
     """I am done with this attempt, and for or against it."""
 
-    member: MemberId
-    incarnation: Counter
     attempt: Counter
     ok: bool
     tried_us: Counter = 0

@@ -272,8 +272,6 @@ class MemberReadmitted(Event, frozen=True, array_like=True, tag="member-readmitt
 class Beat(Signal, frozen=True, array_like=True, tag="heartbeat"):
     """I am alive. ``progress`` counts what the training did, so that alive but stuck is told apart from dead."""
 
-    member: MemberId
-    incarnation: Counter
     seq: Counter
     progress: Counter = 0
     metrics: Annotated[dict[Name, Real], Meta(max_length=16)] = {}
@@ -282,8 +280,6 @@ class Beat(Signal, frozen=True, array_like=True, tag="heartbeat"):
 class Loaded(Signal, frozen=True, array_like=True, tag="loaded"):
     """I have the model of this step, and have tried to reach the others."""
 
-    member: MemberId
-    incarnation: Counter
     epoch: Counter
     step: Counter
     model: Hash
@@ -292,8 +288,6 @@ class Loaded(Signal, frozen=True, array_like=True, tag="loaded"):
 class Attest(Signal, frozen=True, array_like=True, tag="attest"):
     """A witness: of the first ``known`` results in the journaled list of this round, I hold these."""
 
-    member: MemberId
-    incarnation: Counter
     epoch: Counter
     round: Counter
     known: Index
@@ -303,8 +297,6 @@ class Attest(Signal, frozen=True, array_like=True, tag="attest"):
 class Holds(Signal, frozen=True, array_like=True, tag="holds"):
     """The same from any member. ``missing``: sealed results of step ``step`` that nobody gave me."""
 
-    member: MemberId
-    incarnation: Counter
     epoch: Counter
     round: Counter
     known: Index
@@ -316,8 +308,6 @@ class Holds(Signal, frozen=True, array_like=True, tag="holds"):
 class ModelHash(Signal, frozen=True, array_like=True, tag="model-hash"):
     """The model I have at the beginning of the round of this step, optimizer state and all."""
 
-    member: MemberId
-    incarnation: Counter
     step: Counter
     model: Hash
     epoch: Counter = 0
@@ -330,8 +320,6 @@ class HealthCheck(Signal, frozen=True, array_like=True, tag="health-check"):
     """These are unhealthy. With ``results``: they attested a sealed result of this step and do not deliver it. Without:
     they are inactive in the round of this step, which is the one that runs."""
 
-    member: MemberId
-    incarnation: Counter
     step: Counter
     accused: Annotated[tuple[MemberId, ...], Meta(max_length=64)]
     results: Annotated[tuple[Index, ...], Meta(max_length=64)] = ()

@@ -141,6 +141,7 @@ class GrpcDoor:
             at_us = now_us()
             for stream in list(self.streams):
                 stream.overdue(at_us)
+                self.service.renew(stream)
 
     def _options(self) -> Sequence[tuple[str, Any]]:
         """No probing for bandwidth: it is for long transfers, and costs a ping and its answer for nearly every call."""
@@ -179,6 +180,7 @@ class GrpcDoor:
             "StopRun": (pb.StopRunRequest, people.stop),
             "OrderWorkers": (pb.OrderWorkersRequest, people.order),
             "RollBackRun": (pb.RollBackRunRequest, people.roll_back),
+            "DropBarrier": (pb.DropBarrierRequest, people.drop_barrier),
         }
         handlers = {
             name: grpc.unary_unary_rpc_method_handler(self._unary(request, work))

@@ -47,7 +47,8 @@ class MemberCalls:
 
     async def heartbeat(self, caller: Caller, said: pb.HeartbeatRequest) -> pb.HeartbeatResponse:
         beat = translate.heartbeat_of(said)
-        return translate.seen(await self._calls.beat(caller.identity, caller.token(said.token), said.run, beat))
+        seen, token = await self._calls.beat(caller.identity, caller.token(said.token), said.run, beat)
+        return translate.seen(seen, token)
 
     async def report(self, caller: Caller, said: pb.ReportStateRequest) -> pb.ReportStateResponse:
         event = translate.report_of(said)
@@ -55,8 +56,7 @@ class MemberCalls:
             raise Refused(event)
         _check_seq(said.seq)
         token = caller.token(said.token)
-        accepted = await self._calls.command(caller.identity, token, said.run, said.seq, event)
-        return pb.ReportStateResponse(entry=accepted.entry)
+        return translate.reported(*await self._calls.report(caller.identity, token, said.run, said.seq, event))
 
     async def leave(self, caller: Caller, said: pb.DeregisterRequest) -> pb.DeregisterResponse:
         _check_seq(said.seq)
@@ -67,11 +67,14 @@ class MemberCalls:
     async def wait(self, caller: Caller, said: pb.WaitAtBarrierRequest) -> pb.WaitAtBarrierResponse:
         if not 0.0 <= said.timeout_s <= MAX_WAIT_S:
             raise Refused(Refusal("malformed", f"timeout_s = {said.timeout_s:g}", f"0 to {MAX_WAIT_S:g} seconds"))
+        arrive = translate.arrive_of(said)
+        if isinstance(arrive, Refusal):
+            raise Refused(arrive)
         timeout_s = said.timeout_s or WAIT_S
         if (left_s := caller.left_s()) is not None:
             timeout_s = min(timeout_s, max(left_s - LEFT_S, LEFT_S))
         token = caller.token(said.token)
-        passage = await self._calls.wait(caller.identity, token, said.run, translate.arrive_of(said), timeout_s)
+        passage = await self._calls.wait(caller.identity, token, said.run, arrive, timeout_s)
         return translate.passed(passage)
 
 

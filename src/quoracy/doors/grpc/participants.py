@@ -51,8 +51,11 @@ class ParticipantCalls:
         beat = Beat(said.participant, said.incarnation, said.seq, said.progress, said.epoch, metrics)
         known = Known(_NAMES.get(said.phase, ""), said.round)
         wait_s = within(caller, said.wait_ms / 1000)
-        seen = await self._calls.beat(caller.identity, caller.token(said.token), said.run, checked(beat), known, wait_s)
-        return pb.ParticipantHeartbeatResponse(seq=seen.seq, phase=_PHASES.get(seen.phase), round=seen.round)
+        token = caller.token(said.token)
+        seen, renewed = await self._calls.beat(caller.identity, token, said.run, checked(beat), known, wait_s)
+        return pb.ParticipantHeartbeatResponse(
+            seq=seen.seq, phase=_PHASES.get(seen.phase), round=seen.round, token=renewed
+        )
 
     async def start(self, caller: Caller, said: pb.StartTrainingRoundRequest) -> pb.StartTrainingRoundResponse:
         token = caller.token(said.token)

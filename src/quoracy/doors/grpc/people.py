@@ -40,6 +40,12 @@ class PeoplesCalls:
         done = await self.ask(caller, "stop", said.run, reason=said.reason, request=said.request)
         return pb.StopRunResponse(entry=done["entry"])
 
+    async def drop_barrier(self, caller: Caller, said: pb.DropBarrierRequest) -> pb.DropBarrierResponse:
+        done = await self.ask(
+            caller, "drop-barrier", said.run, barrier=said.barrier, reason=said.reason, request=said.request
+        )
+        return pb.DropBarrierResponse(entry=done["entry"])
+
     async def roll_back(self, caller: Caller, said: pb.RollBackRunRequest) -> pb.RollBackRunResponse:
         done = await self.ask(caller, "roll-back", said.run, reason=said.reason, request=said.request)
         return pb.RollBackRunResponse(entry=done["entry"])

@@ -15,11 +15,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 import grpc
 from google.protobuf.message import DecodeError
-from msgspec import Raw
 
-from quoracy.core.codec import encode
 from quoracy.core.errors import Refusal
-from quoracy.core.machine import Event
+from quoracy.core.machine import Event, Signal
 from quoracy.core.members import CHALLENGE_BYTES, Cause
 from quoracy.core.messages import Answered, Call, Declined, Hello, Sign
 from quoracy.doors.auth import NOBODY, Identity, Role
@@ -61,6 +59,7 @@ class Stream:
         self.identity = identity
         self.challenge = secrets.token_bytes(CHALLENGE_BYTES)
         self.entered: dict[tuple[str, str], int] = {}
+        self.renew_s: dict[tuple[str, str], float] = {}
 
     # -- life -------------------------------------------------------------------------------------------------------
 
@@ -139,7 +138,7 @@ class Stream:
             case "heartbeat":
                 self._sign(message.heartbeat.run, translate.heartbeat_of(message.heartbeat))
             case "arrive":
-                self._sign(message.arrive.run, translate.arrive_of(message.arrive))
+                self._arrive(message.arrive)
             case "report":
                 said = message.report
                 event = translate.report_of(said)
@@ -156,8 +155,16 @@ class Stream:
                 why = "an item says nothing, or something that this server does not know"
                 self.end(Refusal("malformed", why, "set one of hello, register, report, heartbeat, arrive, leave"))
 
-    def _sign(self, run: str, signal: Any) -> None:
-        self._service.sign(self, Sign(run, Raw(encode(signal)), signal.member))
+    def _arrive(self, said: pb.WaitAtBarrierRequest) -> None:
+        arrive = translate.arrive_of(said)
+        if isinstance(arrive, Refusal):
+            topic = f"barrier/{said.barrier}"
+            self._service.server.send(self, Declined(said.worker, said.incarnation, topic, arrive))
+        else:
+            self._sign(said.run, arrive)
+
+    def _sign(self, run: str, signal: Signal) -> None:
+        self._service.sign(self, Sign.of(run, signal))
 
     def _call(self, run: str, cause: Cause, event: Event | Refusal) -> None:
         call = event if isinstance(event, Refusal) else translate.call_of(run, cause, event)
@@ -185,8 +192,8 @@ class Stream:
 
     def _go_on(self, hello: Hello) -> None:
         """Without a token that names a role, the life that a session token proves may still go on here."""
-        checked = self._service.authority.check_session(hello.token, hello.run, hello.member, hello.incarnation)
-        if isinstance(checked, int):
+        expires_s = self._service.check_session(hello.token, hello.run, hello.member, hello.incarnation)
+        if isinstance(expires_s, int):
             self.identity = Identity(Role.MEMBER, hello.run, hello.member, self.identity.id)
             self._by_session = True
 

@@ -95,8 +95,11 @@ def heartbeat_of(said: pb.HeartbeatRequest) -> Heartbeat:
     )  # fmt: skip
 
 
-def arrive_of(said: pb.WaitAtBarrierRequest) -> Arrive:
-    return Arrive(said.worker, said.incarnation, said.barrier, said.step, said.after, said.fence)
+def arrive_of(said: pb.WaitAtBarrierRequest) -> Arrive | Refusal:
+    if not said.HasField("step"):
+        return Refusal("malformed", "step is not set", "say where the training is: 0 for the first step")
+    after = said.after if said.HasField("after") else None
+    return Arrive(said.worker, said.incarnation, said.barrier, said.step, after, said.fence)
 
 
 def hello_of(said: pb.Hello) -> ToServer | Refusal:
@@ -151,11 +154,17 @@ def _assigned(run: str, member: str, entry: int, result: dict[str, Any]) -> pb.R
     )  # fmt: skip
 
 
-def seen(known: HeartbeatSeen) -> pb.HeartbeatResponse:
+def reported(entry: int, standing: Standing) -> pb.ReportStateResponse:
+    response = pb.ReportStateResponse(entry=entry, state=_STATES.get(standing.state), fence=standing.fence)
+    _mark(response.barriers, standing.barriers)
+    return response
+
+
+def seen(known: HeartbeatSeen, token: str = "") -> pb.HeartbeatResponse:
     if not known.order:
-        return pb.HeartbeatResponse(seq=known.seq)
+        return pb.HeartbeatResponse(seq=known.seq, token=token)
     order = Order(known.order, known.command, known.arguments, known.fence)
-    return pb.HeartbeatResponse(seq=known.seq, order=ordered(order))
+    return pb.HeartbeatResponse(seq=known.seq, order=ordered(order), token=token)
 
 
 def ordered(order: Order) -> pb.Order:
@@ -184,7 +193,7 @@ def stands(standing: Standing) -> pb.Standing:
 def _mark(marks: Any, barriers: dict[str, tuple[int, int]]) -> None:
     for name, (generation, step) in barriers.items():
         marks[name].generation = generation
-        marks[name].step = max(step, 0)
+        marks[name].step = step
 
 
 def item(message: Any, run: str, challenge: bytes) -> pb.ServerMessage | None:

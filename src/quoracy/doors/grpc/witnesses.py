@@ -135,7 +135,7 @@ class WitnessCalls:
             seq=where.seq, phase=PHASES.get(where.phase), epoch=where.epoch, round=where.round,
             standing=shown.get(views.STANDING), round_shown=shown.get(views.ROUND),
             results=shown.get(views.RESULTS), sealed=shown.get(views.SEALED), peers=shown.get(views.PEERS),
-            known=seen.known,
+            known=seen.known, token=seen.token,
         )  # fmt: skip
 
     def _signal(self, answer: Any, signal: Said) -> Work:

@@ -78,26 +78,25 @@ async def state(house: House, asked: Asked) -> Answer:
             event = WorkerTraining(member, incarnation)
         case "checkpointing":
             event = WorkerCheckpointing(member, incarnation)
-    return await _command(house, asked, wish.seq, event)
+    run, event = asked.params["run"], _checked(event)
+    work = house.calls.report(asked.identity, asked.token, run, wish.seq, event)
+    entry, standing = await _in_time(asked, work)
+    marks = {name: list(mark) for name, mark in standing.barriers.items()}
+    return say(shapes.Stands(entry, standing.state, standing.fence, marks))
 
 
 async def leave(house: House, asked: Asked) -> Answer:
     wish: shapes.Leaving = asked.body
-    return await _command(house, asked, wish.seq, WorkerLeft(asked.params["member"], wish.incarnation, wish.reason))
-
-
-async def _command(house: House, asked: Asked, seq: int, event: MemberEvent) -> Answer:
-    accepted = await _in_time(
-        asked, house.calls.command(asked.identity, asked.token, asked.params["run"], seq, _checked(event))
-    )
+    run, left = asked.params["run"], _checked(WorkerLeft(asked.params["member"], wish.incarnation, wish.reason))
+    accepted = await _in_time(asked, house.calls.command(asked.identity, asked.token, run, wish.seq, left))
     return say(shapes.Done(accepted.entry))
 
 
 async def heartbeat(house: House, asked: Asked) -> Answer:
     wish = msgspec.structs.asdict(asked.body)
     beat = _checked(Heartbeat(asked.params["member"], **wish))
-    seen = await _in_time(asked, house.calls.beat(asked.identity, asked.token, asked.params["run"], beat))
-    return say(shapes.HeartbeatAnswer(seen.seq, seen.order, seen.command, seen.arguments, seen.fence))
+    seen, token = await _in_time(asked, house.calls.beat(asked.identity, asked.token, asked.params["run"], beat))
+    return say(shapes.HeartbeatAnswer(seen.seq, seen.order, seen.command, seen.arguments, seen.fence, token))
 
 
 async def arrive(house: House, asked: Asked) -> Answer:

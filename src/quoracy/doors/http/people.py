@@ -134,6 +134,10 @@ async def roll_back(house: House, asked: Asked) -> Answer:
     return await _done(house, asked, "roll-back", {"reason": asked.body.reason})
 
 
+async def drop_barrier(house: House, asked: Asked) -> Answer:
+    return await _done(house, asked, "drop-barrier", {"barrier": asked.params["barrier"], "reason": asked.body.reason})
+
+
 async def order(house: House, asked: Asked) -> Answer:
     return await _done(house, asked, "order", msgspec.to_builtins(asked.body))
 

@@ -246,6 +246,11 @@ class Challenge(msgspec.Struct, frozen=True):
     """In hex. Good for a minute."""
 
 
+Marks = dict[str, Annotated[list[int], Meta(min_length=2, max_length=2)]]
+"""By barrier: its newest settled generation, and the step of its newest release, -1 if there was none since the run
+began or was rolled back."""
+
+
 class Registered(msgspec.Struct, frozen=True):
     run: str
     member: str
@@ -255,8 +260,22 @@ class Registered(msgspec.Struct, frozen=True):
     entry: int
     result: dict[str, Any]
     """What the run assigned: rank, seat, fence, heartbeat_interval_s, heartbeat_timeout_s."""
-    barriers: dict[str, Annotated[list[int], Meta(min_length=2, max_length=2)]]
-    """Of each barrier the newest settled generation and step: where a newcomer begins."""
+    barriers: Marks
+    """Where each barrier stands. They go on until this worker takes part: what ``state`` answers says where to
+    begin."""
+
+
+class Stands(msgspec.Struct, frozen=True):
+    """How the worker stands, now that what it said is in the journal."""
+
+    entry: int
+    state: str
+    """Recovering after ready: something has to be recovered, and then idle is reported."""
+    fence: int
+    """The generation of the run, to be sent with arrivals."""
+    barriers: Marks
+    """Where each barrier stands. Once a worker is idle, loading or training no barrier goes on without it: so this says
+    at which step to begin."""
 
 
 class HeartbeatAnswer(msgspec.Struct, frozen=True):
@@ -266,6 +285,8 @@ class HeartbeatAnswer(msgspec.Struct, frozen=True):
     command: str
     arguments: dict[str, Any]
     fence: int
+    token: str
+    """The next session token, when half of the time of the present one is over; else empty. Use it from here on."""
 
 
 class Passage(msgspec.Struct, frozen=True):
@@ -430,8 +451,9 @@ class Beat(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 class Arrival(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     incarnation: Counter
     step: Counter
-    after: Counter = 0
-    """The last generation of this barrier that the worker knows to be settled."""
+    after: Counter | None = None
+    """The last generation of this barrier that the worker knows to be settled. Left out, the step tells a repeat from
+    the next visit: so the steps of a barrier have to grow."""
     fence: Counter = 0
     timeout_s: Annotated[float, Meta(ge=0.0, le=300.0)] = 30.0
     """How long to wait for the answer. After that the arrival stays, and is repeated to wait on."""

@@ -32,13 +32,14 @@ class Barriers(Checker):
     def arrived(self, process: str, arrive: Arrive) -> None:
         life = Life(arrive.member, arrive.incarnation)
         key = (life, arrive.barrier, arrive.step, arrive.fence)
-        self._stood[key] = min(arrive.after, self._stood.get(key, arrive.after))
+        after = arrive.after or 0
+        self._stood[key] = min(after, self._stood.get(key, after))
         self._visits[process, arrive.barrier] = arrive
         self._old_news[process, arrive.barrier] = 0
 
     def told(self, process: str, passage: Passage) -> None:
         visit = self._visits.get((process, passage.barrier))
-        if visit is not None and visit.after < passage.generation and passage.fence < visit.fence:
+        if visit is not None and (visit.after or 0) < passage.generation and passage.fence < visit.fence:
             self._old_news[process, passage.barrier] += 1
             if self._old_news[process, passage.barrier] > OLD_NEWS:
                 self.fail(f"{process} stands there as {visit} and is told again and again {passage}")

@@ -1,16 +1,30 @@
 """A superseded incarnation changes nothing: once a newer life of an id is in the journal, no command of an older one
-is, and no release names it."""
+is, and no release names it. And no heartbeat counts for an incarnation that its sender never was."""
 
 from __future__ import annotations
 
 from quoracy.core.cluster.events import BarrierReleased, WorkerRegistered
+from quoracy.core.errors import Refusal
 from quoracy.core.journal import CommandRefused
+from quoracy.core.members import Accepted, Cause
 from quoracy.sim.checkers.base import Checker, Ending
-from quoracy.sim.checkers.history import Fleet, read
+from quoracy.sim.checkers.history import Fleet, Life, read
 
 
 class Lives(Checker):
     name = "lives"
+
+    def __init__(self) -> None:
+        self._was: dict[str, set[Life]] = {}
+        """By process: the incarnations as which it has joined."""
+
+    def answered(self, process: str, cause: Cause, answer: Accepted | Refusal) -> None:
+        if cause.seq == 0 and isinstance(answer, Accepted):
+            self._was.setdefault(process, set()).add(Life(cause.member, cause.incarnation + 1))
+
+    def heard(self, process: str, member: str, incarnation: int) -> None:
+        if (life := Life(member, incarnation)) not in self._was.get(process, ()):
+            self.fail(f"a heartbeat of {process} was taken for one of {life}, which it never was")
 
     def finish(self, ending: Ending) -> None:
         fleet = Fleet()

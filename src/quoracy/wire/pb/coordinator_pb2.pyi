@@ -171,12 +171,14 @@ class HeartbeatRequest(_message.Message):
     def __init__(self, run: _Optional[str] = ..., worker: _Optional[str] = ..., incarnation: _Optional[int] = ..., seq: _Optional[int] = ..., step: _Optional[int] = ..., epoch: _Optional[int] = ..., progress: _Optional[int] = ..., cpu: _Optional[float] = ..., gpu: _Optional[float] = ..., memory: _Optional[float] = ..., task: _Optional[str] = ..., order: _Optional[int] = ..., token: _Optional[str] = ..., metrics: _Optional[_Mapping[str, float]] = ...) -> None: ...
 
 class HeartbeatResponse(_message.Message):
-    __slots__ = ("seq", "order")
+    __slots__ = ("seq", "order", "token")
     SEQ_FIELD_NUMBER: _ClassVar[int]
     ORDER_FIELD_NUMBER: _ClassVar[int]
+    TOKEN_FIELD_NUMBER: _ClassVar[int]
     seq: int
     order: Order
-    def __init__(self, seq: _Optional[int] = ..., order: _Optional[_Union[Order, _Mapping]] = ...) -> None: ...
+    token: str
+    def __init__(self, seq: _Optional[int] = ..., order: _Optional[_Union[Order, _Mapping]] = ..., token: _Optional[str] = ...) -> None: ...
 
 class Order(_message.Message):
     __slots__ = ("number", "command", "arguments", "fence")
@@ -209,10 +211,23 @@ class ReportStateRequest(_message.Message):
     def __init__(self, run: _Optional[str] = ..., worker: _Optional[str] = ..., incarnation: _Optional[int] = ..., seq: _Optional[int] = ..., state: _Optional[_Union[ReportedState, str]] = ..., fence: _Optional[int] = ..., token: _Optional[str] = ...) -> None: ...
 
 class ReportStateResponse(_message.Message):
-    __slots__ = ("entry",)
+    __slots__ = ("entry", "state", "fence", "barriers")
+    class BarriersEntry(_message.Message):
+        __slots__ = ("key", "value")
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        key: str
+        value: BarrierMark
+        def __init__(self, key: _Optional[str] = ..., value: _Optional[_Union[BarrierMark, _Mapping]] = ...) -> None: ...
     ENTRY_FIELD_NUMBER: _ClassVar[int]
+    STATE_FIELD_NUMBER: _ClassVar[int]
+    FENCE_FIELD_NUMBER: _ClassVar[int]
+    BARRIERS_FIELD_NUMBER: _ClassVar[int]
     entry: int
-    def __init__(self, entry: _Optional[int] = ...) -> None: ...
+    state: WorkerState
+    fence: int
+    barriers: _containers.MessageMap[str, BarrierMark]
+    def __init__(self, entry: _Optional[int] = ..., state: _Optional[_Union[WorkerState, str]] = ..., fence: _Optional[int] = ..., barriers: _Optional[_Mapping[str, BarrierMark]] = ...) -> None: ...
 
 class WaitAtBarrierRequest(_message.Message):
     __slots__ = ("run", "worker", "incarnation", "barrier", "step", "after", "fence", "timeout_s", "token")
@@ -689,6 +704,24 @@ class RollBackRunRequest(_message.Message):
     def __init__(self, run: _Optional[str] = ..., reason: _Optional[str] = ..., request: _Optional[str] = ...) -> None: ...
 
 class RollBackRunResponse(_message.Message):
+    __slots__ = ("entry",)
+    ENTRY_FIELD_NUMBER: _ClassVar[int]
+    entry: int
+    def __init__(self, entry: _Optional[int] = ...) -> None: ...
+
+class DropBarrierRequest(_message.Message):
+    __slots__ = ("run", "barrier", "reason", "request")
+    RUN_FIELD_NUMBER: _ClassVar[int]
+    BARRIER_FIELD_NUMBER: _ClassVar[int]
+    REASON_FIELD_NUMBER: _ClassVar[int]
+    REQUEST_FIELD_NUMBER: _ClassVar[int]
+    run: str
+    barrier: str
+    reason: str
+    request: str
+    def __init__(self, run: _Optional[str] = ..., barrier: _Optional[str] = ..., reason: _Optional[str] = ..., request: _Optional[str] = ...) -> None: ...
+
+class DropBarrierResponse(_message.Message):
     __slots__ = ("entry",)
     ENTRY_FIELD_NUMBER: _ClassVar[int]
     entry: int

@@ -104,6 +104,11 @@ class CoordinatorStub:
                 request_serializer=quoracy_dot_v1_dot_coordinator__pb2.RollBackRunRequest.SerializeToString,
                 response_deserializer=quoracy_dot_v1_dot_coordinator__pb2.RollBackRunResponse.FromString,
                 _registered_method=True)
+        self.DropBarrier = channel.unary_unary(
+                '/quoracy.v1.Coordinator/DropBarrier',
+                request_serializer=quoracy_dot_v1_dot_coordinator__pb2.DropBarrierRequest.SerializeToString,
+                response_deserializer=quoracy_dot_v1_dot_coordinator__pb2.DropBarrierResponse.FromString,
+                _registered_method=True)
 
 
 class CoordinatorServicer:
@@ -208,6 +213,13 @@ class CoordinatorServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def DropBarrier(self, request, context):
+        """The open generation of a barrier is aborted for all.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
 
 def add_CoordinatorServicer_to_server(servicer, server):
     rpc_method_handlers = {
@@ -280,6 +292,11 @@ def add_CoordinatorServicer_to_server(servicer, server):
                     servicer.RollBackRun,
                     request_deserializer=quoracy_dot_v1_dot_coordinator__pb2.RollBackRunRequest.FromString,
                     response_serializer=quoracy_dot_v1_dot_coordinator__pb2.RollBackRunResponse.SerializeToString,
+            ),
+            'DropBarrier': grpc.unary_unary_rpc_method_handler(
+                    servicer.DropBarrier,
+                    request_deserializer=quoracy_dot_v1_dot_coordinator__pb2.DropBarrierRequest.FromString,
+                    response_serializer=quoracy_dot_v1_dot_coordinator__pb2.DropBarrierResponse.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -660,6 +677,33 @@ class Coordinator:
             '/quoracy.v1.Coordinator/RollBackRun',
             quoracy_dot_v1_dot_coordinator__pb2.RollBackRunRequest.SerializeToString,
             quoracy_dot_v1_dot_coordinator__pb2.RollBackRunResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def DropBarrier(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/quoracy.v1.Coordinator/DropBarrier',
+            quoracy_dot_v1_dot_coordinator__pb2.DropBarrierRequest.SerializeToString,
+            quoracy_dot_v1_dot_coordinator__pb2.DropBarrierResponse.FromString,
             options,
             channel_credentials,
             insecure,

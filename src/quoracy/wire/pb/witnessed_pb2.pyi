@@ -192,7 +192,7 @@ class MemberHeartbeatRequest(_message.Message):
     def __init__(self, run: _Optional[str] = ..., member: _Optional[str] = ..., incarnation: _Optional[int] = ..., seq: _Optional[int] = ..., progress: _Optional[int] = ..., metrics: _Optional[_Mapping[str, float]] = ..., wait_ms: _Optional[int] = ..., known: _Optional[_Mapping[str, str]] = ..., token: _Optional[str] = ...) -> None: ...
 
 class MemberHeartbeatResponse(_message.Message):
-    __slots__ = ("seq", "phase", "epoch", "round", "standing", "round_shown", "results", "sealed", "peers", "known")
+    __slots__ = ("seq", "phase", "epoch", "round", "standing", "round_shown", "results", "sealed", "peers", "known", "token")
     class KnownEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -210,6 +210,7 @@ class MemberHeartbeatResponse(_message.Message):
     SEALED_FIELD_NUMBER: _ClassVar[int]
     PEERS_FIELD_NUMBER: _ClassVar[int]
     KNOWN_FIELD_NUMBER: _ClassVar[int]
+    TOKEN_FIELD_NUMBER: _ClassVar[int]
     seq: int
     phase: WitnessedPhase
     epoch: int
@@ -220,7 +221,8 @@ class MemberHeartbeatResponse(_message.Message):
     sealed: SealedShown
     peers: PeersShown
     known: _containers.ScalarMap[str, str]
-    def __init__(self, seq: _Optional[int] = ..., phase: _Optional[_Union[WitnessedPhase, str]] = ..., epoch: _Optional[int] = ..., round: _Optional[int] = ..., standing: _Optional[_Union[MemberStanding, _Mapping]] = ..., round_shown: _Optional[_Union[RoundShown, _Mapping]] = ..., results: _Optional[_Union[ResultsShown, _Mapping]] = ..., sealed: _Optional[_Union[SealedShown, _Mapping]] = ..., peers: _Optional[_Union[PeersShown, _Mapping]] = ..., known: _Optional[_Mapping[str, str]] = ...) -> None: ...
+    token: str
+    def __init__(self, seq: _Optional[int] = ..., phase: _Optional[_Union[WitnessedPhase, str]] = ..., epoch: _Optional[int] = ..., round: _Optional[int] = ..., standing: _Optional[_Union[MemberStanding, _Mapping]] = ..., round_shown: _Optional[_Union[RoundShown, _Mapping]] = ..., results: _Optional[_Union[ResultsShown, _Mapping]] = ..., sealed: _Optional[_Union[SealedShown, _Mapping]] = ..., peers: _Optional[_Union[PeersShown, _Mapping]] = ..., known: _Optional[_Mapping[str, str]] = ..., token: _Optional[str] = ...) -> None: ...
 
 class MemberStanding(_message.Message):
     __slots__ = ("incarnation", "state", "phase", "epoch", "strikes", "reason", "load", "store")
