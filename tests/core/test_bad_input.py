@@ -24,7 +24,7 @@ from quoracy.core.errors import CATALOG, JournalCorrupt, Refusal
 from quoracy.core.host import Phase
 from quoracy.core.journal import CommandRefused, DutyDone, HostTook, RunCreated
 from quoracy.core.machine import Signal
-from quoracy.core.members import Accepted, Cause
+from quoracy.core.members import COMMAND_BYTES, Accepted, Cause
 from quoracy.core.messages import (
     MAX_MESSAGE_BYTES,
     Answered,
@@ -93,7 +93,8 @@ class Remembered:
             assert row == [f"{self.cause.member}/{self.cause.seq}", self.cause.incarnation, msgspec.to_builtins(answer)]
         else:
             old = next(r for r in before["members"] if r[0] == self.cause.member)
-            assert row == [*old[:5], self.cause.seq, msgspec.to_builtins(answer), *old[7:]]
+            assert row[:8] == [*old[:5], self.cause.seq, msgspec.to_builtins(answer), old[7]]
+            assert len(row[8]) == COMMAND_BYTES
         return after
 
 

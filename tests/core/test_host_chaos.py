@@ -56,6 +56,7 @@ class Chaos(RuleBasedStateMachine):
         self.on_the_way: list[Append] = []
         """Writes whose outcome is unknown and that may yet land."""
         self.seqs = dict.fromkeys(MEMBERS, 1)
+        self.amounts: dict[tuple[str, int], int] = {}
         self.said: dict[Cause, Any] = {}
 
     # -- members ------------------------------------------------------------------------------------------------
@@ -63,14 +64,16 @@ class Chaos(RuleBasedStateMachine):
     @rule(member=st.sampled_from(MEMBERS), name=a_host, amount=st.sampled_from([1, 2, 6]))
     def call(self, member: str, name: str, amount: int) -> None:
         """Its next command, or the last one again: it is sent until it is answered."""
-        event = tally.Counted(member, 1, amount)
-        self.did(name, self.hands[name].call(member, Cause(member, 1, self.seqs[member]), event))
+        self.send(member, name, self.seqs[member], amount)
+
+    def send(self, member: str, name: str, seq: int, amount: int) -> None:
+        event = tally.Counted(member, 1, self.amounts.setdefault((member, seq), amount))
+        self.did(name, self.hands[name].call(member, Cause(member, 1, seq), event))
 
     @rule(member=st.sampled_from(MEMBERS), name=a_host)
     def call_again_what_was_answered(self, member: str, name: str) -> None:
         if self.seqs[member] > 1:
-            event = tally.Counted(member, 1, 1)
-            self.did(name, self.hands[name].call(member, Cause(member, 1, self.seqs[member] - 1), event))
+            self.send(member, name, self.seqs[member] - 1, 1)
 
     @rule(member=st.sampled_from(MEMBERS), name=a_host)
     def nod(self, member: str, name: str) -> None:
@@ -166,7 +169,8 @@ class Chaos(RuleBasedStateMachine):
         ]
         ((n, event),) = written
         if isinstance(answer, Refusal):
-            assert event == CommandRefused(answer)
+            assert isinstance(event, CommandRefused)
+            assert event.refusal == answer
         else:
             assert isinstance(event, tally.Counted)
             assert answer.entry == n
@@ -200,7 +204,8 @@ class Chaos(RuleBasedStateMachine):
         assert fresh.host.phase is Phase.SERVING
         for member in MEMBERS:
             cause = Cause(member, 1, self.seqs[member])
-            self.did("last", fresh.call(member, cause, tally.Counted(member, 1, 1)))
+            amount = self.amounts.get((member, cause.seq), 1)
+            self.did("last", fresh.call(member, cause, tally.Counted(member, 1, amount)))
             if any(isinstance(action, Append) for action in fresh.actions):
                 self.did("last", fresh.land())
             assert cause in self.said

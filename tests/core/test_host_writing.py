@@ -13,7 +13,7 @@ from quoracy.core.errors import CATALOG, Refusal
 from quoracy.core.host import Phase
 from quoracy.core.journal import CommandRefused, HostTook
 from quoracy.core.limits import Limits
-from quoracy.core.members import Accepted, Cause
+from quoracy.core.members import Accepted, Cause, command_digest
 from quoracy.core.messages import Answered, Moved, Told, Welcome
 from quoracy.core.run import fold
 from quoracy.core.shell import (
@@ -89,7 +89,7 @@ def test_persist_before_send_a_refusal_that_is_remembered_waits_for_its_entry() 
     assert leaves(hand.call("a", *count("a", 1, 6))) == []
     (answer,) = answers(hand.land())
     assert isinstance(answer, Refusal)
-    assert written(hand) == [CommandRefused(answer)]
+    assert written(hand) == [CommandRefused(answer, command_digest(count("a", 1, 6)[1]))]
 
 
 def test_persist_before_send_a_repeat_of_what_is_not_written_yet_waits_too() -> None:
@@ -228,7 +228,7 @@ def test_conflict_while_nobody_took_over_everything_is_decided_again_in_its_orde
     hand.call("a", *count("a", 1, 1))
     mine = under_way(hand)
     hand.call("a", *count("a", 2, 2))
-    hand.call("b", *count("b", 1, 3))
+    hand.call("b", *count("b", 1, 4))
     other = tallying("a", "b")
     other.call("b", *count("b", 1, 4))
     theirs = under_way(other)

@@ -18,7 +18,7 @@ from quoracy.core.errors import Bug, ConfigError, FoldDiverged, JournalCorrupt, 
 from quoracy.core.journal import STATE_DIGEST_EVERY, CommandRefused, DutyDone, HostTook, RunCreated, chain_seed
 from quoracy.core.kinds import KINDS
 from quoracy.core.machine import Applied, Duty, View
-from quoracy.core.members import Accepted, Cause, Repeat
+from quoracy.core.members import Accepted, Cause, Repeat, command_digest
 from quoracy.core.run import Decided, Kinds, Run, UnknownRules, fold
 
 A1 = Cause("a", 1, 1)
@@ -335,6 +335,30 @@ def test_a_refused_command_is_remembered_and_changes_nothing_else() -> None:
     assert scribe.decide(A1, CommandRefused(NO)) == Decided(NO)
     assert scribe.decide(A1, tally.Counted("a", 1, 1)) == Repeat(NO)
     assert scribe.run.machine.sections() == before
+
+
+def test_another_command_under_a_used_number_is_refused_also_after_a_restart() -> None:
+    """It would be acknowledged with the answer to the first, and never happen."""
+    scribe = tallying(None, "a")
+    first, other = tally.Counted("a", 1, 1), tally.Counted("a", 1, 2)
+    assert isinstance(scribe.decide(A1, first), Decided)
+    for _ in range(2):
+        assert isinstance(scribe.decide(A1, first), Repeat)
+        refusal = scribe.decide(A1, other)
+        assert code(refusal) == "contradiction"
+        assert "command 1 of a was another one before" in refusal.why  # type: ignore[union-attr]
+        assert "the next is 2" in refusal.fix  # type: ignore[union-attr]
+        saved = scribe.run.snapshot()
+        scribe.run = Run.restore(tally.KINDS, RUN, saved.n, saved.root, saved.pages)
+
+
+def test_another_command_under_the_number_of_a_refused_one_is_refused_as_that() -> None:
+    scribe = tallying(None, "a")
+    first, other = tally.Counted("a", 1, 1), tally.Counted("a", 1, 2)
+    scribe.decide(A1, CommandRefused(NO, command_digest(first)))
+    assert scribe.decide(A1, first) == Repeat(NO)
+    assert code(scribe.decide(A1, other)) == "contradiction"
+    assert code(scribe.decide(A1, CommandRefused(NO, command_digest(other)))) == "contradiction"
 
 
 def test_a_refusal_needs_the_command_it_refuses() -> None:

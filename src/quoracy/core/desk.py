@@ -18,7 +18,7 @@ from quoracy.core.codec import Reader
 from quoracy.core.errors import Bug, Refusal
 from quoracy.core.journal import CommandRefused, DutyDone
 from quoracy.core.machine import Collector, Event, Explanation, View
-from quoracy.core.members import Cause, Repeat
+from quoracy.core.members import Repeat, command_digest
 from quoracy.core.messages import Answered, Call, Declined, Hello, Sign, Told, Welcome
 from quoracy.core.run import Decided, Run
 from quoracy.core.shell import Action, DutyFinished, Peer, Perform, Send
@@ -66,7 +66,7 @@ class Desk:
         joins = not isinstance(event, Refusal) and event.joins
         decided = event if isinstance(event, Refusal) else batch.decide(cause, event)
         if isinstance(decided, Refusal) and not joins:
-            decided = self._remember(cause, decided, batch)
+            decided = self._remember(call, event, decided, batch)
         if isinstance(decided, Full):
             return decided
         if joins and not isinstance(decided, Refusal):
@@ -75,9 +75,12 @@ class Desk:
         batch.replies.append((peer, Answered(cause, answer)))
         return None
 
-    def _remember(self, cause: Cause, refusal: Refusal, batch: Batch) -> Decided | Repeat | Refusal | Full:
+    def _remember(
+        self, call: Call, event: Event | Refusal, refusal: Refusal, batch: Batch
+    ) -> Decided | Repeat | Refusal | Full:
         """A no to a command in sequence is an answer, and answers are kept. A no to anything else is just said."""
-        decided = batch.decide(cause, CommandRefused(refusal))
+        command = command_digest(call.event if isinstance(event, Refusal) else event)
+        decided = batch.decide(call.cause, CommandRefused(refusal, command))
         return refusal if isinstance(decided, Refusal) else decided
 
     def _sign(self, waiting: Waiting, sign: Sign, batch: Batch) -> None:

@@ -18,7 +18,7 @@ from quoracy.core.codec import DIGEST_BYTES, digest, encode
 from quoracy.core.dice import SEED_BYTES
 from quoracy.core.errors import JournalCorrupt, JournalNewer, Refusal
 from quoracy.core.machine import By, Event
-from quoracy.core.members import Cause, Counter
+from quoracy.core.members import COMMAND_BYTES, Cause, Counter
 
 FORMAT: Final = 1
 MAX_ENTRY_BYTES: Final = 512 * 1024
@@ -66,6 +66,8 @@ class CommandRefused(Event, frozen=True, array_like=True, tag="command-refused")
     """Remembers an answer and changes nothing else: a repeat of the command gets the same no."""
 
     refusal: Refusal
+    command: Annotated[bytes, Meta(max_length=COMMAND_BYTES)] = b""
+    """The digest of the command, to tell a repeat from another one under its number."""
 
 
 SharedEvent = RunCreated | HostTook | DutyDone | CommandRefused

@@ -16,7 +16,8 @@ The host says in the join by which token it came and how many that may bring; th
 every restart counts alike.
 
 Commands of one life are numbered 1, 2, 3... with one outstanding at a time. The roster remembers the last number and
-its answer: the same number again gets the same answer, whether it was accepted or refused, across restarts too.
+its answer: the same command under the same number gets the same answer, whether it was accepted or refused, across
+restarts too. Another command under a used number is refused: its sender would believe that it has happened.
 Operators are not members; their commands carry a random number each, and the last few hundred answers are kept. Where
 an operator's cause has an incarnation, it is a digest of the command: one number must not mean two things.
 """
@@ -28,7 +29,7 @@ from typing import Annotated, Any, Final
 import msgspec
 from msgspec import Meta
 
-from quoracy.core.codec import encode
+from quoracy.core.codec import digest, encode
 from quoracy.core.errors import Refusal
 
 OPERATOR_MARK: Final = "@"
@@ -45,6 +46,7 @@ Counter = Annotated[int, Meta(ge=0, le=2**53)]
 Nonce = Annotated[bytes, Meta(min_length=16, max_length=16)]
 Key = Annotated[bytes, Meta(max_length=64)]
 CHALLENGE_BYTES: Final = 32
+COMMAND_BYTES: Final = 8
 TokenId = Annotated[str, Meta(max_length=32)]
 Proof = Annotated[bytes, Meta(max_length=128)]
 """The challenge, then the signature of ``signed_by_joiner``; empty where the member has no key."""
@@ -86,6 +88,13 @@ class Member(msgspec.Struct, array_like=True):
     answer: Answer | None = None
     token: str = ""
     """By which its first join came."""
+    command: Any = b""
+    """The last command, or its digest: see ``seal``. Empty where it is not known."""
+
+    def seal(self) -> None:
+        """A snapshot holds the digest of the command. It is made no earlier: most commands are never asked about."""
+        if not isinstance(self.command, bytes):
+            self.command = command_digest(self.command)
 
 
 class Roster(msgspec.Struct):
@@ -172,6 +181,19 @@ class Roster(msgspec.Struct):
         why = f"command {cause.seq} of {cause.member} came while {expected} is the next"
         return Refusal("sequence_gap", why, f"send command {expected} first")
 
+    def check_command(self, cause: Cause, command: Any) -> Refusal | None:
+        """After ``check_cause`` said that it is a repeat: whether it is the same command. Those of operators name their
+        digest themselves."""
+        known = self.members.get(cause.member)
+        if known is None or command == known.command:
+            return None
+        known.seal()
+        meant = command if isinstance(command, bytes) else command_digest(command)
+        if not meant or not known.command or meant == known.command:
+            return None
+        why = f"command {cause.seq} of {cause.member} was another one before"
+        return Refusal("contradiction", why, f"number commands 1, 2, 3...: the next is {cause.seq + 1}")
+
     def _check_operator(self, cause: Cause) -> Refusal | Repeat | None:
         given = self.operator_answers.get(_operators_key(cause))
         if given is None:
@@ -181,8 +203,8 @@ class Roster(msgspec.Struct):
             return Refusal("contradiction", why, "send a new command under a new number")
         return Repeat(given[1])
 
-    def remember(self, cause: Cause, answer: Answer) -> None:
-        """After ``check_cause`` said None: this is what was answered."""
+    def remember(self, cause: Cause, answer: Answer, command: Any = b"") -> None:
+        """After ``check_cause`` said None: this is what was answered to this command."""
         if cause.member.startswith(OPERATOR_MARK):
             self.operator_answers[_operators_key(cause)] = (cause.incarnation, answer)
             if len(self.operator_answers) > MAX_OPERATOR_ANSWERS:
@@ -191,6 +213,11 @@ class Roster(msgspec.Struct):
         known = self.members[cause.member]
         known.seq = cause.seq
         known.answer = answer
+        known.command = command
+
+
+def command_digest(command: Any) -> bytes:
+    return digest(encode(command))[:COMMAND_BYTES]
 
 
 def signed_by_joiner(challenge: bytes, run: str, member: str, supersedes: int, nonce: bytes) -> bytes:

@@ -62,7 +62,7 @@ from quoracy.core.journal import (
     chain_seed,
 )
 from quoracy.core.machine import Collector, Event, Explanation
-from quoracy.core.members import Cause
+from quoracy.core.members import Cause, command_digest
 from quoracy.core.run import Decided, Kinds, Run, fold
 
 SNAPSHOT_EVERY: Final = 1000
@@ -326,7 +326,8 @@ class Peer:
         decided = event if isinstance(event, Refusal) else batch.decide(command.cause, event)
         joins = not isinstance(event, Refusal) and event.joins
         if isinstance(decided, Refusal) and not joins:
-            kept = batch.decide(command.cause, CommandRefused(decided))
+            said = command_digest(command.event if isinstance(event, Refusal) else event)
+            kept = batch.decide(command.cause, CommandRefused(decided, said))
             return kept if kept is Full.FULL else decided
         return decided
 

@@ -168,7 +168,8 @@ class Run:
             return self._join(cause, event, at_us, cup, entry)
         before = self.roster.check_cause(cause)
         if before is not None:
-            return before
+            repeats = isinstance(before, Repeat)
+            return (self.roster.check_command(cause, command_of(event)) if repeats else None) or before
         refusal = _not_allowed(cause, event) or self._forged(event)
         return refusal or self._change(cause, event, at_us, cup, entry)
 
@@ -212,7 +213,7 @@ class Run:
                 return outcome
             applied, answer = outcome, Accepted(entry, outcome.result)
         if cause is not None:
-            self.roster.remember(cause, answer)
+            self.roster.remember(cause, answer, command_of(event))
         effects = self._keep_duties(applied, entry, cup.index) if applied.effects else ()
         return Decided(answer, effects)
 
@@ -342,6 +343,8 @@ class Run:
     # -- snapshots --------------------------------------------------------------------------------------------------
 
     def snapshot(self) -> Snapshot:
+        for member in self.roster.members.values():
+            member.seal()
         sections: dict[str, Any] = {
             "head": self.head,
             "members": list(self.roster.members.values()),
@@ -393,6 +396,11 @@ def readable(event: Event, what: str) -> None:
         msgspec.msgpack.decode(encode(event), type=type(event))
     except msgspec.ValidationError as error:
         raise ConfigError(what, event, str(error)) from None
+
+
+def command_of(event: Event) -> Event | bytes:
+    """What is compared if its number comes again. Of a refused command there is only the digest."""
+    return event.command if type(event) is CommandRefused else event
 
 
 def duty_name(entry: int, index: int) -> str:
