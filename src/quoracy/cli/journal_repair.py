@@ -17,7 +17,7 @@ import msgspec
 from quoracy.core.codec import NO_DIGEST, digest
 from quoracy.core.errors import ConfigError, JournalBusy, JournalError, QuoracyError
 from quoracy.core.journal import decode_entry
-from quoracy.core.kinds import ALL as KINDS
+from quoracy.core.kinds import READABLE as KINDS
 from quoracy.core.run import Head, Run
 from quoracy.core.snapshot import unpack
 from quoracy.ports import Saved, Segment

@@ -11,7 +11,7 @@ from quoracy.cli.journal_source import Source
 from quoracy.core.codec import us
 from quoracy.core.errors import QuoracyError
 from quoracy.core.journal import Entry, decode_created, decode_entry
-from quoracy.core.kinds import ALL as KINDS
+from quoracy.core.kinds import READABLE as KINDS
 from quoracy.core.machine import Event
 from quoracy.core.members import Cause
 from quoracy.core.run import Head

@@ -12,11 +12,11 @@ from quoracy.cli.journal_source import PAGE, Source
 from quoracy.core.codec import digest
 from quoracy.core.errors import JournalCorrupt, QuoracyError
 from quoracy.core.journal import decode_created, decode_entry
-from quoracy.core.kinds import ALL
+from quoracy.core.kinds import READABLE
 from quoracy.core.run import Run
 from quoracy.trust import check_proof
 
-KINDS = ALL.verified_by(check_proof)
+KINDS = READABLE.verified_by(check_proof)
 """Folding checks that every join was signed."""
 
 _events = msgspec.msgpack.Decoder(list[msgspec.Raw])

@@ -1,6 +1,6 @@
 """The kinds this Quoracy knows. The one place in the core that names them all."""
 
-from quoracy.core import cluster, federated, ranks, witnessed
+from quoracy.core import cluster, federated, ranks, serverwide, witnessed
 from quoracy.core.run import Kinds
 
 KINDS = Kinds((cluster.KIND, federated.KIND, witnessed.KIND))
@@ -9,5 +9,11 @@ KINDS = Kinds((cluster.KIND, federated.KIND, witnessed.KIND))
 PEERLESS = Kinds((ranks.KIND,))
 """What its members host themselves. A server that finds such a run leaves it alone."""
 
+SERVER = Kinds((serverwide.KIND,))
+"""What a server keeps of itself."""
+
 ALL = Kinds((cluster.KIND, federated.KIND, witnessed.KIND, ranks.KIND))
-"""What can be read: shown, verified, documented."""
+"""Kinds of runs, wherever they are hosted."""
+
+READABLE = Kinds((*ALL, *SERVER))
+"""What can be in a journal: shown, verified, repaired."""

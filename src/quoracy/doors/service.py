@@ -17,7 +17,8 @@ from typing import Any, Final, Protocol, get_args
 import msgspec
 from msgspec import Raw
 
-from quoracy.core.codec import Reader, encode
+from quoracy.core import serverwide
+from quoracy.core.codec import Reader, digest, encode
 from quoracy.core.errors import ConfigError, ConfigErrors, QuoracyError, Refusal, Refused, shown
 from quoracy.core.machine import Join, Kind
 from quoracy.core.members import CHALLENGE_BYTES, OPERATOR_MARK, Accepted, signed_by_joiner
@@ -264,6 +265,9 @@ class Service:
             if not identity.role.allows(action) or (run and not identity.covers(run)):
                 why = f"a token for {identity.role.value}s of {identity.run!r} does not allow {what} of {run!r}"
                 raise Refused(Refusal("forbidden", why, "use a token with another role"))
+            if action is not Action.LOOK and isinstance(request := arguments.get("request"), str) and request:
+                asked = {name: value for name, value in arguments.items() if name != "request"}
+                await self.once(identity, request, what, run, asked)
             return Replied(number, await answer(self, identity, run, arguments))
         except Refused as error:
             return Replied(number, None, error.refusal)
@@ -273,6 +277,22 @@ class Service:
             return Replied(number, None, Refusal("config", f"{error.field} = {shown(error.value)}", error.fix))
         except QuoracyError as error:
             return Replied(number, None, Refusal(error.code, str(error), "see the server's log"))
+
+    async def once(self, identity: Identity, request: str, what: str, run: str, asked: Any) -> None:
+        """A name that somebody gives a request stands for that one, on this server and the next. Raises Refused if it
+        has stood for another."""
+        short = serverwide.KEY_BYTES
+        key = digest(encode([identity.id, request]))[:short]
+        meant = digest(msgspec.msgpack.encode([what, run, asked], order="sorted"))[:short]
+        own = await self.server.own_run()
+        folded = own.host.run
+        if folded is not None and own.host.quiet() and isinstance(folded.machine, serverwide.ServerWide):
+            known = folded.machine.book.keys.get(key)
+            if known is not None and known.request == meant:
+                return
+        answer = await self.operator.command(own, serverwide.KeyUsed(key, meant, what, run), "")
+        if isinstance(answer, Refusal):
+            raise Refused(Refusal(answer.code, f"request {request!r}: {answer.why}", answer.fix))
 
     async def where_weights(self, run: str) -> dict[str, str]:
         """Where the weights of a run are: what a participant is told with its assignment."""

@@ -18,14 +18,15 @@ import time
 from collections.abc import Callable
 from typing import Any, Protocol
 
-from quoracy.core import shell
+from quoracy.core import serverwide, shell
 from quoracy.core.codec import digest
-from quoracy.core.errors import JournalError, Refusal, Refused
+from quoracy.core.errors import ConfigError, JournalError, Refusal, Refused
 from quoracy.core.host import Host, Phase
 from quoracy.core.journal import RunCreated
-from quoracy.core.kinds import KINDS
+from quoracy.core.kinds import KINDS, SERVER
 from quoracy.core.limits import Limits
 from quoracy.core.machine import Duty, Event, Explanation
+from quoracy.core.members import OPERATOR_MARK
 from quoracy.core.messages import Answered, Declined, Sign, ToHost, Told, ToMember
 from quoracy.core.run import Kinds, Run
 from quoracy.core.snapshot import Snapshot
@@ -68,12 +69,15 @@ Shown = tuple[Explanation, dict[str, Any] | None]
 
 
 class ServedRun:
-    """One run on this server: its host, its timer, and those who wait for an explanation."""
+    """One run on this server, or the server's own journal: its host, its timer, and those who wait for an
+    explanation."""
 
     def __init__(self, server: Server, name: str) -> None:
         self.server = server
         self.name = name
-        self.host = Host(name, server.name, server.address, secrets.token_bytes(32), server.kinds, server.limits)
+        self.own = name == serverwide.RUN
+        kinds = SERVER if self.own else server.kinds
+        self.host = Host(name, server.name, server.address, secrets.token_bytes(32), kinds, server.limits)
         self.inbox: list[tuple[Peer, ToHost]] = []
         self._timer: asyncio.TimerHandle | None = None
         self._timer_us = 0
@@ -132,7 +136,7 @@ class ServedRun:
             self._tell_of(events, took_us)
         self._arm()
         run = self.host.run
-        if run is None:
+        if run is None or self.own:
             return
         if payload is not None:
             self.server.chronicle.committed(run, payload)
@@ -145,6 +149,8 @@ class ServedRun:
         """An entry is durable. Whoever waits for it is told first; counting and logging can wait."""
         server = self.server
         server.hand_out()
+        if self.own:
+            return
         server.metrics.committed(self.name, took_us / 1e6)
         server.metrics.recorded(self.name, events)
 
@@ -254,6 +260,9 @@ class Server:
         self.metrics = Metrics()
         self.chronicle = Chronicle(self.log, kinds)
         self.runs: dict[str, ServedRun] = {}
+        self.own: ServedRun | None = None
+        """What belongs to the server and to no run. Made when there is something to keep."""
+        self._own_lock = asyncio.Lock()
         self.serving = False
         self.broken: asyncio.Future[shell.Stop] = asyncio.get_running_loop().create_future()
         """Done when the store cannot be written any more: whoever runs this server should end it."""
@@ -286,7 +295,7 @@ class Server:
 
     async def settle(self) -> None:
         """Until nothing is under way: what was decided is written, and whoever waits for it is told."""
-        while any(run.host.busy() for run in self.runs.values()):
+        while any(run.host.busy() for run in self._all()):
             await asyncio.sleep(0.001)
         self._flush()
 
@@ -304,7 +313,7 @@ class Server:
     def _serve(self) -> None:
         self.serving = True
         self.log.info("serving", host=self.name, address=self.address, runs=len(self.runs))
-        for run in self.runs.values():
+        for run in self._all():
             run.report(shell.Take())
 
     async def _keep_place(self) -> None:
@@ -342,9 +351,9 @@ class Server:
         """What other hosts wrote. While we serve that is nothing, but for the last words of one that had not yet
         noticed that its lock has lapsed: what it made or took is taken from it."""
         for name in await self.off_loop(self.journal.runs):
-            if name not in self.runs:
+            if name not in self.runs and not (self.own is not None and name == serverwide.RUN):
                 await self._open(name)
-        for run in list(self.runs.values()):
+        for run in self._all():
             if not self.serving or run.host.phase is Phase.FOLLOWING:
                 while await self._read_on(run):
                     pass
@@ -382,26 +391,48 @@ class Server:
         return await done
 
     async def _open(self, name: str) -> ServedRun:
-        run = self.runs[name] = ServedRun(self, name)
+        run = ServedRun(self, name)
+        if run.own:
+            self.own = run
+        else:
+            self.runs[name] = run
         run.start()
         await run.loaded
         return run
 
     # -- runs -------------------------------------------------------------------------------------------------------
 
+    def _all(self) -> list[ServedRun]:
+        return [*self.runs.values(), *([] if self.own is None else [self.own])]
+
+    async def own_run(self) -> ServedRun:
+        """The server's own journal, which is made if there is none. Raises Refused."""
+        async with self._own_lock:
+            if self.own is None:
+                await self._create(RunCreated(serverwide.RUN, serverwide.KIND.name, serverwide.KIND.rules, {}))
+        if self.own is None:
+            raise Refused(Refusal("not_serving", "this host does not serve", "ask the one that does"))
+        return self.own
+
     async def create(self, created: RunCreated) -> ServedRun:
         """Raises Refused if there is such a run, ConfigError if there can be none such."""
+        if created.run.startswith(OPERATOR_MARK):
+            raise ConfigError("run", created.run, f"a name that does not begin with {OPERATOR_MARK}")
         if created.run in self.runs:
             raise Refused(Refusal("run_exists", f"run {created.run} was created before", "choose another name"))
+        Run.create(self.kinds, created, new=True)
+        return await self._create(created)
+
+    async def _create(self, created: RunCreated) -> ServedRun:
         if not self.serving:
             raise Refused(Refusal("not_serving", "this host does not serve", "ask the one that does"))
-        Run.create(self.kinds, created, new=True)
         run = await self._open(created.run)
         run.report(shell.Create(created))
         while run.host.phase is Phase.TAKING:
             await asyncio.sleep(0.0005)
         if (stopped := run.host.stopped) is not None:
-            del self.runs[created.run]
+            self.runs.pop(created.run, None)
+            self.own = None if run.own else self.own
             raise Refused(Refusal(stopped.code, f"the run could not be written: {stopped.why}", "see the server's log"))
         return run
 
@@ -415,7 +446,7 @@ class Server:
 
     def gone(self, peer: Peer) -> None:
         self._dirty.pop(peer, None)
-        for run in self.runs.values():
+        for run in self._all():
             run.report(shell.Disconnected(peer))  # type: ignore[arg-type]
 
     def send(self, peer: Any, message: ToMember) -> None:

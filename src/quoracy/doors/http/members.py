@@ -46,6 +46,9 @@ async def register(house: House, asked: Asked) -> Answer:
         bytes.fromhex(wish.proof), wish.address, wish.gpus, wish.labels,
     )  # fmt: skip
     newest = wish.supersedes is None
+    if key := asked.request_key():
+        body = msgspec.to_builtins(wish)
+        await house.service.once(asked.identity, key, "register", asked.params["run"], body)
     registered = await _in_time(asked, house.calls.register(asked.identity, asked.params["run"], join, newest=newest))
     return say(msgspec.convert(msgspec.to_builtins(registered), shapes.Registered), 201)
 
