@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.soak import soaking
 
 from quoracy.core.errors import ConfigError
 from quoracy.core.ranks.state import Decision
@@ -16,7 +16,7 @@ from quoracy.demo.ranks import ITERATIONS, judge
 from quoracy.demo.serving import STORES, serving
 from quoracy.hosts.decisions import Line
 
-SOAK = bool(os.environ.get("QUORACY_SOAK"))
+SOAK = soaking("integrations")
 
 
 class Told:
