@@ -8,15 +8,15 @@ READY := .venv/.ready
 # Compiled modules are kept, whatever the environment says: the tests start two thousand processes.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: demo test tools check style types layers pages lives shake bench docs release clean
+.PHONY: demo test tools check style types layers pages lives collected shake bench docs release clean
 .PHONY: soak soak-sim soak-faults soak-hostile soak-integrations soak-browser
 
 demo: $(BASE)  ## a whole run on this machine, with faults on the way
 	$(BIN)/quoracy demo cluster
 
 test: tools $(READY)  ## everything that must hold, in a few minutes
-	$(MAKE) --no-print-directory --jobs 2 --output-sync=target check lives
-	$(BIN)/pytest --numprocesses 3 --dist worksteal
+	$(MAKE) --no-print-directory --jobs 2 --output-sync=target check lives collected
+	$(BIN)/pytest --numprocesses 4 --dist worksteal
 
 tools:  ## what the tests need beside Python
 	.ci/tools
@@ -41,6 +41,9 @@ lives: $(READY)  ## two hundred, simulated
 	$(BIN)/quoracy sim ranks --seeds 1..50
 	$(BIN)/quoracy sim federated --seeds 1..50
 	$(BIN)/quoracy sim witnessed --seeds 1..50
+
+collected: $(READY)  ## every test can be imported; and is compiled once, and not by each process that runs tests
+	$(BIN)/pytest --collect-only --quiet --quiet >/dev/null
 
 shake: tools $(READY)  ## TESTS=…, twenty times beside a busy process per core and once with SIGINT ignored
 	$(BIN)/python tests/shake.py $(TESTS)

@@ -2,7 +2,8 @@
 until it has adopted the record: the rest go on within ``T_dead`` + 1 s, and nobody sees two records of one attempt.
 
 Safety is checked whatever the machine does, and that the rest go on. The bound is checked in `make soak-faults`,
-which has the machine for itself; a point at which it was too slow is tried once more, since one that hangs would hang again.
+which has the machine for itself; a point at which it was too slow is tried once more, since one that hangs would hang
+again.
 """
 
 from __future__ import annotations

@@ -200,12 +200,18 @@ BAD = [
 ]
 
 
+@pytest.fixture(scope="module")
+def there(server: Serving) -> Serving:
+    """The server, with a run called like this."""
+    assert quoracy("run", "create", "there", server.url).returncode == 0
+    return server
+
+
 @pytest.mark.parametrize(("arguments", "code", "words"), BAD, ids=lambda value: " ".join(value)[:40])
 def test_what_goes_wrong_is_named_with_the_exit_code_of_the_catalog(
-    server: Serving, arguments: list[str], code: str, words: str
+    there: Serving, arguments: list[str], code: str, words: str
 ) -> None:
-    quoracy("run", "create", "there", server.url)
-    result = quoracy(*arguments, "--json", url=server.url)
+    result = quoracy(*arguments, "--json", url=there.url)
     assert result.returncode == CATALOG[code].exit, result.stderr
     assert told(result)["error"]["code"] == code
     assert "Traceback" not in result.stderr
