@@ -43,7 +43,7 @@ lives: $(READY)  ## two hundred, simulated
 	$(BIN)/quoracy sim witnessed --seeds 1..50
 
 collected: $(READY)  ## every test can be imported; and is compiled once, and not by each process that runs tests
-	$(BIN)/pytest --collect-only --quiet --quiet >/dev/null
+	@$(BIN)/pytest --collect-only --quiet --quiet >.venv/collected || { cat .venv/collected; exit 1; }
 
 shake: tools $(READY)  ## TESTS=…, twenty times beside a busy process per core and once with SIGINT ignored
 	$(BIN)/python tests/shake.py $(TESTS)
