@@ -16,7 +16,7 @@ demo: $(BASE)  ## a whole run on this machine, with faults on the way
 
 test: tools $(READY)  ## everything that must hold, in a few minutes
 	$(MAKE) --no-print-directory --jobs 2 --output-sync=target check lives collected
-	$(BIN)/pytest --numprocesses 4 --dist worksteal
+	$(BIN)/pytest --numprocesses 5 --dist worksteal
 
 tools:  ## what the tests need beside Python
 	.ci/tools
