@@ -8,14 +8,15 @@ READY := .venv/.ready
 # Compiled modules are kept, whatever the environment says: the tests start two thousand processes.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: demo test tools check style types layers pages lives shake soak bench docs release clean
+.PHONY: demo test tools check style types layers pages lives collected shake bench docs release clean
+.PHONY: soak soak-sim soak-faults soak-hostile soak-integrations soak-browser
 
 demo: $(BASE)  ## a whole run on this machine, with faults on the way
 	$(BIN)/quoracy demo cluster
 
 test: tools $(READY)  ## everything that must hold, in a few minutes
-	$(MAKE) --no-print-directory --jobs 2 --output-sync=target check lives
-	$(BIN)/pytest --numprocesses 3 --dist worksteal
+	$(MAKE) --no-print-directory --jobs 2 --output-sync=target check lives collected
+	$(BIN)/pytest --numprocesses 5 --dist worksteal
 
 tools:  ## what the tests need beside Python
 	.ci/tools
@@ -41,15 +42,33 @@ lives: $(READY)  ## two hundred, simulated
 	$(BIN)/quoracy sim federated --seeds 1..50
 	$(BIN)/quoracy sim witnessed --seeds 1..50
 
+collected: $(READY)  ## every test can be imported; and is compiled once, and not by each process that runs tests
+	@$(BIN)/pytest --collect-only --quiet --quiet >.venv/collected || { cat .venv/collected; exit 1; }
+
 shake: tools $(READY)  ## TESTS=…, twenty times beside a busy process per core and once with SIGINT ignored
 	$(BIN)/python tests/shake.py $(TESTS)
 
-soak: tools $(READY)  ## the long ones
+soak: soak-sim soak-faults soak-hostile soak-integrations soak-browser  ## the long ones, all of them
+
+soak-sim: $(READY)  ## two thousand lives, simulated, and every state that the explorer reaches
 	$(BIN)/quoracy sim cluster --seeds 1..500
 	$(BIN)/quoracy sim ranks --seeds 1..500
 	$(BIN)/quoracy sim federated --seeds 1..500
 	$(BIN)/quoracy sim witnessed --seeds 1..500
-	QUORACY_SOAK=1 $(BIN)/pytest --numprocesses 2 tests/sim tests/stores tests/e2e tests/demo
+	QUORACY_SOAK=sim $(BIN)/pytest --numprocesses 2 --dist worksteal
+
+soak-faults: tools $(READY)  ## real processes, killed at every point
+	QUORACY_SOAK=faults $(BIN)/pytest --numprocesses 2 --dist worksteal
+
+soak-hostile: tools $(READY)  ## requests that nobody would send, and many at once
+	QUORACY_SOAK=hostile $(BIN)/pytest --numprocesses 2 --dist worksteal
+
+soak-integrations: tools $(READY)  ## demonstrations and measurements as a whole, on every store
+	QUORACY_SOAK=integrations $(BIN)/pytest --numprocesses 2 --dist worksteal
+
+soak-browser: $(READY)  ## pages and pictures in Chromium
+	.ci/tools browser
+	QUORACY_SOAK=browser $(BIN)/pytest --numprocesses 2 --dist worksteal
 
 bench: $(READY)  ## every measurement, with its target
 	$(BIN)/quoracy bench fold

@@ -1,8 +1,12 @@
-"""For all tests: how hypothesis works here, and which signals the processes that they start listen to."""
+"""For all tests: how hypothesis works here, which signals the processes that they start listen to, and which of them
+are collected."""
 
 import signal
 
+import pytest
 from hypothesis import HealthCheck, settings
+
+from tests.soak import part_under_way, select
 
 settings.register_profile(
     "quoracy",
@@ -24,3 +28,10 @@ def start_children_with_default_signals() -> None:
 
 
 start_children_with_default_signals()
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Those of ``make test``, or those of the part of ``make soak`` that is under way."""
+    items[:], others = select(items, part_under_way())
+    if others:
+        config.hook.pytest_deselected(items=others)

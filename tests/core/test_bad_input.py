@@ -17,6 +17,7 @@ from tests.core import byhand, shapes
 from tests.core.byhand import Hand
 from tests.core.scenes import EVERY, KINDS, MEMBERS, SCENES, scene_id
 from tests.core.scribe import RUN, bare_entry
+from tests.soak import soaking
 
 from quoracy.core.codec import MAX_WHY, encode
 from quoracy.core.dice import Cup
@@ -42,6 +43,8 @@ from quoracy.core.snapshot import unpack
 
 STRANGERS = ["nobody", "@operator", "", "w w"]
 WORDS = {kind: [w, v, *STRANGERS] for kind, (v, w) in MEMBERS.items()}
+HOSTILE = soaking("hostile")
+pytestmark = pytest.mark.soak("hostile", shorter=True)
 in_every_state = pytest.mark.parametrize(("kind", "key"), EVERY, ids=scene_id)
 
 
@@ -194,7 +197,7 @@ def test_an_event_that_fits_its_type_but_not_the_state_is_refused_and_changes_no
 ) -> None:
     """Through ``Run.decide``, with every field from a handful of values and any sender."""
 
-    @settings(max_examples=60)
+    @settings(max_examples=600 if HOSTILE else 20)
     @given(
         st.lists(
             st.tuples(
@@ -231,7 +234,7 @@ def test_any_events_that_fit_their_types_leave_a_host_that_serves_and_a_journal_
 ) -> None:
     """Through the host, over the wire."""
 
-    @settings(max_examples=25)
+    @settings(max_examples=250 if HOSTILE else 10)
     @given(
         st.lists(
             st.tuples(
@@ -309,7 +312,7 @@ def test_a_malformed_signal_is_declined_by_name_and_changes_nothing(kind: str, k
 
 @in_every_state
 def test_any_signals_that_fit_their_types_are_taken_or_declined_by_name(kind: str, key: tuple[str, str]) -> None:
-    @settings(max_examples=40)
+    @settings(max_examples=400 if HOSTILE else 15)
     @given(st.lists(st.one_of([shapes.any_of(sort, WORDS[kind]) for sort in signals(kind)]), max_size=20))
     def try_all(given_signals: list[Any]) -> None:
         hand = SCENES[kind][key]()
@@ -346,7 +349,7 @@ def test_a_signal_counts_for_no_incarnation_but_its_senders(kind: str, key: tupl
 # -- messages ------------------------------------------------------------------------------------------------------
 
 
-@settings(max_examples=500)
+@settings(max_examples=5000 if HOSTILE else 200)
 @given(st.binary(max_size=300))
 def test_no_bytes_can_make_decoding_raise(junk: bytes) -> None:
     message = decode_to_host(junk)
@@ -365,7 +368,7 @@ MESSAGES = [
 ]
 
 
-@settings(max_examples=400)
+@settings(max_examples=4000 if HOSTILE else 200)
 @given(st.data())
 def test_messages_with_damaged_bytes_never_bring_a_host_down(data: st.DataObject) -> None:
     """Each either is no message, or is answered, and the journal still folds."""

@@ -31,6 +31,7 @@ def test_the_federated_demo_survives_its_misfortunes() -> None:
     assert sum("killed" in what for what in said) == 2
 
 
+@pytest.mark.soak("integrations")
 @pytest.mark.timeout(300)
 def test_the_federated_demo_with_pictures_of_clothes() -> None:
     """Of its package: ten participants with 6,000 pictures each, and the larger net."""

@@ -1,16 +1,20 @@
-"""Ten thousand idle streams against a real server: those within the limits work, all others are told no in clear words,
-and nobody else notices."""
+"""Idle streams against a real server, half as many again as there is room for, and ten thousand in `make
+soak-hostile`: those within the limits work, all others are told no in clear words, and nobody else notices."""
 
 from __future__ import annotations
 
 import asyncio
 from pathlib import Path
 
+import pytest
 from tests.doors.crowds import Readers, Sessions
 from tests.doors.grpc.strangers import free_port
 from tests.e2e.command import Serving, quoracy, until
+from tests.soak import soaking
 
-CROWD = 10_000
+pytestmark = pytest.mark.soak("hostile", shorter=True)
+
+CROWD = 10_000 if soaking("hostile") else 1500
 WITHIN = 1000
 """The default of both doors."""
 

@@ -1,5 +1,5 @@
 """kill -9 of a real coordinator under load, at random points: nothing acknowledged is lost, no barrier is released
-twice or early, and everybody is back. Five times here, a hundred times in `make soak`."""
+twice or early, and everybody is back. A few times here, a hundred times in `make soak-faults`."""
 
 from __future__ import annotations
 
@@ -10,17 +10,19 @@ from pathlib import Path
 import pytest
 from tests.e2e.command import Serving
 from tests.e2e.fleet import RUN, Fleet
+from tests.soak import soaking
 from tests.stores.etcd import free_ports
 
 from quoracy.bench.crowd import create_run
 from quoracy.core.kinds import KINDS
 from quoracy.core.run import fold
 
-KILLS = 100 if os.environ.get("QUORACY_SOAK") else 5
+KILLS = 100 if soaking("faults") else 3
 WORKERS = 12
 
 
-@pytest.mark.timeout(900 if os.environ.get("QUORACY_SOAK") else 120)
+@pytest.mark.soak("faults", shorter=True)
+@pytest.mark.timeout(900 if soaking("faults") else 120)
 def test_a_coordinator_killed_under_load_loses_nothing(tmp_path: Path) -> None:
     fleet = Fleet(WORKERS, seed=int(os.environ.get("QUORACY_SEED", "1")))
     folder, config, ports = tmp_path / "runs", tmp_path / "quoracy.toml", free_ports(3)

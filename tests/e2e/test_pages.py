@@ -13,13 +13,16 @@ from pathlib import Path
 from types import ModuleType
 
 import pytest
+from tests.soak import soaking
 
 from quoracy.coordinator import Coordinator
 
 ROOT = Path(__file__).parents[2]
 PAGES = ("README.md", "docs/coordinator.md", "docs/simulator.md")
-SHORTER = {"1..500": "1..3"}
+SHORTER = {"1..500": "1..3"} | ({} if soaking("integrations") else {"--rounds 10": "--rounds 2"})
 """What a page says to try for minutes is tried for seconds."""
+LONG = (["demo", "cluster"], ["bench", "fold"])
+"""Run by `make soak-integrations`. `make test` asks what they are for; other tests of it do the same in small."""
 BLOCK = re.compile(r"^```sh\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 
@@ -27,9 +30,11 @@ def commands(page: str) -> list[list[str]]:
     found = []
     for block in BLOCK.findall((ROOT / page).read_text()):
         for line in block.splitlines():
+            for said, less in SHORTER.items():
+                line = line.replace(said, less)
             words = shlex.split(line, comments=True)
             if words[:1] == ["quoracy"]:
-                found.append([SHORTER.get(word, word) for word in words])
+                found.append(words if soaking("integrations") or words[1:] not in LONG else [*words, "--help"])
     return found
 
 
@@ -42,6 +47,7 @@ def example(name: str) -> ModuleType:
     return module
 
 
+@pytest.mark.soak("integrations", shorter=True)
 @pytest.mark.timeout(240)
 def test_every_command_of_the_pages_runs(tmp_path: Path) -> None:
     """In one folder, in the order of the pages, with the coordinator they say to start."""

@@ -1,15 +1,15 @@
 """The one who proposes is killed with -9 before and after every single operation it asks of the store, from its arrival
 until it has adopted the record: the rest go on within ``T_dead`` + 1 s, and nobody sees two records of one attempt.
 
-The bound is a promise and no benchmark. Safety is checked whatever the machine does; a point at which the machine was
-too slow is tried once more, since one that hangs would hang again.
+Safety is checked whatever the machine does, and that the rest go on. The bound is checked in `make soak-faults`,
+which has the machine for itself; a point at which it was too slow is tried once more, since one that hangs would hang
+again.
 """
 
 from __future__ import annotations
 
 import json
-import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -18,9 +18,10 @@ from tests.e2e import ranks_crew
 from tests.e2e.rank_program import decision
 from tests.e2e.ranks_crew import Crew, Member, store_url
 from tests.sdk.live import wait_for
+from tests.soak import soaking
 from tests.stores.etcd import Etcd
 
-SOAK = bool(os.environ.get("QUORACY_SOAK"))
+SOAK = soaking("faults")
 T_DEAD_S = 1.5
 BOUND_S = T_DEAD_S + 1.0
 TRIES = 2
@@ -109,6 +110,7 @@ def _without(member: Member, rank: int, attempt: int) -> float:
     return float(wait_for(shown, f"{rank} is out")[0]["at_s"])
 
 
+@pytest.mark.soak("faults", shorter=True)
 @pytest.mark.timeout(600 if SOAK else 180)
 def test_the_proposer_dies_around_any_operation_and_the_rest_go_on_in_time(store: str, tmp_path: Path) -> None:
     with Crew(store, tmp_path, form_members=3, t_dead_s=T_DEAD_S) as crew:
@@ -119,10 +121,15 @@ def test_the_proposer_dies_around_any_operation_and_the_rest_go_on_in_time(store
         assert doomed.next.hear("proposed") == ways
         for at, side in points(store):
             plan = ways[: at + 1]
-            took_s = [doomed.kill((plan, side))]
-            while took_s[-1] > BOUND_S and len(took_s) < TRIES:
-                took_s.append(doomed.kill((plan, side)))
-            assert min(took_s) <= BOUND_S, f"{side} {ways[at]}: {took_s}"
+            in_time(lambda plan=plan, side=side: doomed.kill((plan, side)), f"{side} {ways[at]}")  # type: ignore[misc]
+
+
+def in_time(kill: Callable[[], float], point: str) -> None:
+    """Within the bound, where that is asked for; otherwise they go on at some time."""
+    took_s = [kill()]
+    while SOAK and took_s[-1] > BOUND_S and len(took_s) < TRIES:
+        took_s.append(kill())
+    assert not SOAK or min(took_s) <= BOUND_S, f"{point}: {took_s}"
 
 
 def ways_on(store: str) -> list[str]:
@@ -130,14 +137,13 @@ def ways_on(store: str) -> list[str]:
 
 
 def points(store: str) -> list[Point]:
-    """All with QUORACY_SOAK=1; otherwise around the writing of the record, before it is told, and the first and the
-    last. What takes several keys of a bare store also has an inside."""
+    """All of them in `make soak-faults`; otherwise around the writing of the record. What takes several keys of a bare
+    store also has an inside."""
     ways = ways_on(store)
     every = [(at, side) for at in range(len(ways)) for side in ("before", "after")]
     if store.startswith("tcpstore"):
         every += [(ways.index(name), "inside") for name in ("Append", "Discard", "Save")]
-    chosen = (every[1], (ways.index("Tell"), "before"), (ways.index("Save"), "after"))
-    return every if SOAK else [point for point in every if ways[point[0]] == "Append" or point in chosen]
+    return every if SOAK else [point for point in every if ways[point[0]] == "Append"]
 
 
 GIVING_UP = [("Await", "after")] + [
@@ -184,14 +190,13 @@ class Mourning:
         return rank not in shown[-1]["members"] and any(rank in it["members"] for it in shown)
 
 
+@pytest.mark.soak("faults", shorter=True)
 @pytest.mark.timeout(600 if SOAK else 180)
 def test_the_proposer_dies_while_it_gives_up_another_and_the_rest_go_on_in_time(store: str, tmp_path: Path) -> None:
     with Crew(store, tmp_path, form_members=2, t_dead_s=T_DEAD_S) as crew:
         mourning = Mourning(crew)
-        for point in GIVING_UP if SOAK else [("Beats", "after"), ("Append", "before"), ("Append", "after")]:
-            took_s = [mourning.kill(point)]
-            while took_s[-1] > BOUND_S and len(took_s) < TRIES:
-                took_s.append(mourning.kill(point))
-            assert min(took_s) <= BOUND_S, f"{point}: {took_s}"
+        chosen = GIVING_UP if SOAK else [("Append", "after")]
+        for point in chosen:
+            in_time(lambda point=point: mourning.kill(point), str(point))  # type: ignore[misc]
         given_up = [line.decision for line in crew.look().lines if line.decision.gone]
-        assert len(given_up) >= 2
+        assert len(given_up) >= len(chosen)

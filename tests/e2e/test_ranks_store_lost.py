@@ -8,6 +8,7 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+import pytest
 from tests.e2e.ranks_crew import Crew, next_it
 
 DEAD_S = 12.0
@@ -78,6 +79,7 @@ def test_a_majority_begins_anew_where_the_run_stood(tmp_path: Path) -> None:
         assert looker.crew.config.generation == 1
 
 
+@pytest.mark.soak("faults")
 def test_a_minority_stops_and_says_so(tmp_path: Path) -> None:
     """What the beater said of the old store does not count in the new one."""
     with two_stores() as (url, first, second), Crew(url, tmp_path, form_members=3, t_dead_s=DEAD_S) as crew:

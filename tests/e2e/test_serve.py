@@ -7,7 +7,6 @@ import json
 import signal
 import socket
 import sqlite3
-import time
 from pathlib import Path
 from typing import Any
 
@@ -67,12 +66,10 @@ def test_a_fleet_under_way_is_drained_at_once_and_goes_on_with_the_next_server(t
         quoracy("run", "create", RUN, server.url, "--set", "barrier_min=12")
         address = ("127.0.0.1", int(server.url.rpartition(":")[2]))
         assert fleet.drive(address, lambda: fleet.lowest() >= 5)
-        began = time.monotonic()
         server.send(signal.SIGTERM)
-        assert fleet.drive(address, lambda: server.process.poll() is not None, 20)
+        assert fleet.drive(address, lambda: server.process.poll() is not None)
         assert server.process.returncode == 0
-        assert time.monotonic() - began < 8, "less than host.drain_s"
-        assert server.log("drained in part") == []
+        assert server.log("drained in part") == [], "in less than host.drain_s"
     with Serving(folder, port=address[1]):
         goal = fleet.lowest() + 5
         assert fleet.drive(address, lambda: fleet.lowest() >= goal)

@@ -19,7 +19,9 @@ from pathlib import Path
 import pytest
 from tests.doors.talk import Talk
 from tests.e2e.command import PATIENCE_S, QUORACY, Serving, environment, quoracy, told, until
+from typer.testing import CliRunner
 
+from quoracy.cli import build
 from quoracy.core.cluster.events import WorkerReady, WorkerRegistered
 from quoracy.core.errors import CATALOG
 from quoracy.core.members import Cause
@@ -200,12 +202,18 @@ BAD = [
 ]
 
 
+@pytest.fixture(scope="module")
+def there(server: Serving) -> Serving:
+    """The server, with a run called like this."""
+    assert quoracy("run", "create", "there", server.url).returncode == 0
+    return server
+
+
 @pytest.mark.parametrize(("arguments", "code", "words"), BAD, ids=lambda value: " ".join(value)[:40])
 def test_what_goes_wrong_is_named_with_the_exit_code_of_the_catalog(
-    server: Serving, arguments: list[str], code: str, words: str
+    there: Serving, arguments: list[str], code: str, words: str
 ) -> None:
-    quoracy("run", "create", "there", server.url)
-    result = quoracy(*arguments, "--json", url=server.url)
+    result = quoracy(*arguments, "--json", url=there.url)
     assert result.returncode == CATALOG[code].exit, result.stderr
     assert told(result)["error"]["code"] == code
     assert "Traceback" not in result.stderr
@@ -286,8 +294,9 @@ def test_tls_and_tokens_are_asked_for_and_their_lack_is_named(tmp_path: Path) ->
     ],
 )
 def test_every_verb_has_help_with_an_example(verb: str) -> None:
-    result = quoracy(*verb.split(), "--help")
-    assert result.returncode == 0
+    first, *_ = words = verb.split()
+    result = CliRunner().invoke(build([first]), [*words, "--help"], prog_name="quoracy", env={"COLUMNS": "80"})
+    assert result.exit_code == 0
     assert f"quoracy {verb}" in result.stdout.partition("Examples:")[2]
 
 

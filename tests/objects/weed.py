@@ -22,6 +22,7 @@ import obstore
 import pytest
 from obstore.exceptions import BaseError
 from obstore.store import S3Store
+from tests.stopping import stop
 
 from quoracy.config.objects_url import parse_objects
 from quoracy.objects.s3 import S3Objects
@@ -120,7 +121,7 @@ class Weed:
     def stopped(self) -> Iterator[None]:
         """SIGSTOP: it is there, and says nothing."""
         assert self.process is not None
-        self.process.send_signal(signal.SIGSTOP)
+        stop(self.process.pid)
         try:
             yield
         finally:

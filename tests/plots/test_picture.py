@@ -132,7 +132,7 @@ def test_labels_that_would_touch_are_moved_apart_around_their_middle() -> None:
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
     found = shutil.which("chromium") or shutil.which("chromium-browser")
-    assert found is not None, "these tests need chromium: apt-get install -y chromium"
+    assert found is not None, "these tests need chromium: .ci/tools browser"
     with sync_playwright() as playwright:
         started = playwright.chromium.launch(executable_path=found, args=["--no-sandbox", "--disable-gpu"])
         yield started
@@ -156,6 +156,7 @@ def overlap(a: dict[str, Any], b: dict[str, Any]) -> bool:
     return bool(across > 1 and down > 4)
 
 
+@pytest.mark.soak("browser")
 @pytest.mark.parametrize("titled", [True, False])
 @pytest.mark.parametrize("plot", [ACCURACY, MANY], ids=["accuracy", "many"])
 def test_no_text_is_cut_off_or_on_top_of_another(browser: Browser, tmp_path: Path, plot: Plot, titled: bool) -> None:
@@ -171,6 +172,7 @@ def test_no_text_is_cut_off_or_on_top_of_another(browser: Browser, tmp_path: Pat
     assert [(a["said"], b["said"]) for a, b in combinations(boxes, 2) if overlap(a, b)] == []
 
 
+@pytest.mark.soak("browser")
 @pytest.mark.parametrize(
     ("scheme", "ground", "line"), [("light", "rgb(255, 255, 255)", LIGHT[0]), ("dark", "rgb(13, 17, 23)", DARK[0])]
 )

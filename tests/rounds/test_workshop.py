@@ -17,6 +17,7 @@ from blake3 import blake3
 from tests.doors.talk import RUN
 from tests.e2e.command import until
 from tests.rounds.party import KEYS, Parties, ended, model, play_round, put, put_bytes, with_store
+from tests.stopping import stop
 
 from quoracy.coordinator import Coordinator
 from quoracy.core.errors import Refused
@@ -367,7 +368,7 @@ def test_the_duty_that_kills_is_told_apart_from_those_beside_it(
     workshop = workshop_of(coordinator)
     killed = workshop.ours.pid
     assert killed
-    os.kill(killed, signal.SIGSTOP)
+    stop(killed)
     play_round(folder, all_, 0, tmp_path)
     until(lambda: len(workshop.ours) == 12, "all are handed over")
     os.kill(killed, signal.SIGKILL)

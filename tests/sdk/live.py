@@ -16,6 +16,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, Self, TypeVar
 
+from tests.stopping import stop
+
 from quoracy.sdk.asking import Asker
 
 HERE = Path(__file__).parent
@@ -146,7 +148,7 @@ class LiveServer:
 
     def stop_for_a_while(self) -> None:
         assert self._process is not None
-        self._process.kill(signal.SIGSTOP)
+        stop(self._process.pid)
 
     def go_on(self) -> None:
         assert self._process is not None

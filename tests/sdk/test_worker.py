@@ -16,6 +16,7 @@ from typing import Any
 
 import pytest
 from tests.sdk.live import PATIENCE_S, QUICK, RUN, free_port, sidecars, wait_for
+from tests.stopping import stop
 
 import quoracy
 from quoracy.coordinator import Coordinator
@@ -370,7 +371,7 @@ def test_a_sidecar_that_stands_still_is_replaced_in_the_same_life(
     coordinator.create("still", **QUICK | {"heartbeat_timeout_s": 30.0})
     with quoracy.connect(coordinator.url, "still", "w1") as worker:
         stopped = worker._child.pid
-        os.kill(stopped, signal.SIGSTOP)
+        stop(stopped)
         assert worker.barrier("step", 0).released
         assert worker._child.pid != stopped
         assert worker.incarnation == 1

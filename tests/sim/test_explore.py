@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import os
-
 import pytest
+from tests.soak import soaking
 
 from quoracy.core.errors import EntriesGone
 from quoracy.ports import Appended
@@ -12,7 +11,7 @@ from quoracy.sim.explore import explore
 from quoracy.stores.keyvalue.entries import Entries
 from quoracy.stores.keyvalue.steps import Create, Delete, GetMany
 
-SOAK = bool(os.environ.get("QUORACY_SOAK"))
+SOAK = soaking("sim")
 
 
 class NeverLooksAgainAfterCreating(Entries):
@@ -75,6 +74,7 @@ def test_a_smaller_world_is_explored_to_the_end(ranks, attempts, least):
     assert explored.states >= least
 
 
+@pytest.mark.soak("sim", shorter=True)
 @pytest.mark.timeout(900 if SOAK else 120)
 def test_three_ranks_and_two_attempts_never_adopt_two_records():
     explored = explore(max_states=None if SOAK else 100_000)

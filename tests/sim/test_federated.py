@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.soak import soaking
 from typer.testing import CliRunner
 
 from quoracy.cli import app
@@ -22,7 +23,7 @@ from quoracy.sim.federated.life import GIVEN, RUN
 from quoracy.sim.federated.participants import STAGES, SimParticipant
 from quoracy.sim.world import MS
 
-SEEDS = 500 if os.environ.get("QUORACY_SOAK") else 12
+SEEDS = 500 if soaking("sim") else 6
 SMALL: dict[str, Any] = {"clients": 3, "rounds": 2, "initial": GIVEN, "evaluation": "mine:score"}
 """Three participants, all of them needed: what comes out is one model and no other."""
 CODE = """
@@ -33,6 +34,7 @@ print(blake2b("\\n".join(live(int(sys.argv[1]), record=True).transcript).encode(
 """
 
 
+@pytest.mark.soak("sim", shorter=True)
 @pytest.mark.parametrize("seed", range(1001, 1001 + SEEDS))
 def test_a_life_keeps_every_promise(seed: int) -> None:
     outcome = live(seed)

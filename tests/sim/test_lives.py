@@ -9,6 +9,7 @@ from hashlib import blake2b
 
 import msgspec
 import pytest
+from tests.soak import soaking
 
 from quoracy.core.errors import JournalCorrupt
 from quoracy.sim import cluster, live
@@ -16,7 +17,7 @@ from quoracy.sim.disk import Disk
 from quoracy.sim.network import Network, Weather
 from quoracy.sim.world import MS, SECOND, World
 
-SEEDS = 500 if os.environ.get("QUORACY_SOAK") else 12
+SEEDS = 500 if soaking("sim") else 6
 CODE = """
 import sys
 from hashlib import blake2b
@@ -35,6 +36,7 @@ def elsewhere(seed: int, hash_seed: str) -> str:
     return run.stdout.decode().strip()
 
 
+@pytest.mark.soak("sim", shorter=True)
 @pytest.mark.parametrize("seed", range(1001, 1001 + SEEDS))
 def test_a_life_keeps_every_promise(seed: int) -> None:
     outcome = live(seed)

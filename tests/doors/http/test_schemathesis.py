@@ -1,6 +1,7 @@
 """The document is true: schemathesis tries every route of it, with a token and with everything it can think of.
 
-``QUORACY_EXAMPLES=200 pytest tests/doors/http/test_schemathesis.py`` tries more; ``QUORACY_SEED`` others.
+Few examples in `make test`, many in `make soak-hostile`; ``QUORACY_EXAMPLES=200 pytest
+tests/doors/http/test_schemathesis.py`` tries more, ``QUORACY_SEED`` others.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ import pytest
 from safetensors.numpy import save
 from tests.doors.http.live import Live, door
 from tests.doors.witnesses import Witness
+from tests.soak import soaking
 
 from quoracy.core.errors import Refused
 from quoracy.core.federated.events import ParticipantJoined, UpdateOffered
@@ -37,7 +39,7 @@ from quoracy.stores.memory_series import MemorySeries
 
 SCHEMATHESIS: Final = Path(sys.executable).parent / "schemathesis"
 GUIDE: Final = Path(__file__).with_name("guide.py")
-EXAMPLES: Final = int(os.environ.get("QUORACY_EXAMPLES", "20"))
+EXAMPLES: Final = int(os.environ.get("QUORACY_EXAMPLES", "100" if soaking("hostile") else "5"))
 SEED: Final = os.environ.get("QUORACY_SEED", "1")
 TIMEOUT_S: Final = 100 + 10 * EXAMPLES
 
@@ -128,6 +130,7 @@ def schemathesis(running: Live, folder: Path, told: dict[str, str]) -> subproces
     )
 
 
+@pytest.mark.soak("hostile", shorter=True)
 @pytest.mark.timeout(TIMEOUT_S + 20)
 def test_schemathesis_finds_nothing(tmp_path: Path) -> None:
     folder, notes = tmp_path / "data", tmp_path / "notes"

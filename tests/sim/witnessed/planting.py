@@ -8,19 +8,27 @@ import msgspec
 import pytest
 
 from quoracy.core.witnessed.table import RUN
-from quoracy.sim.witnessed import live
+from quoracy.sim.witnessed import Life
+from quoracy.sim.world import MS
 
 SEEDS = 200
 
 
-def found_by(checker: str, since: int = 1) -> str:
-    """What the first seed that breaks this promise says. Other promises may break too; this one must. ``since``: where
-    to begin, for bugs that few lives show."""
+def found_by(checker: str, since: int = 1, beset_by: str = "") -> str:
+    """What the first seed that breaks this promise says. Other promises may break too; this one must. For bugs that few
+    lives show, ``beset_by``: the fault that it takes, again and again; or ``since``: where to begin."""
     for seed in range(since, since + SEEDS):
-        outcome = live(seed)
+        outcome = beset(seed, beset_by).live()
         if outcome.violation.startswith(f"{checker}:"):
             return outcome.violation
     pytest.fail(f"{SEEDS} lives with a planted bug, and {checker} noticed nothing")
+
+
+def beset(seed: int, fault: str) -> Life:
+    life = Life(seed)
+    for after_ms in range(1000, 6000, 400) if fault else ():
+        life.world.after(after_ms * MS, getattr(life.faults, fault))
+    return life
 
 
 def plant(monkeypatch: pytest.MonkeyPatch, event: str, **changes: Any) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from tests.sim.witnessed.planting import found_by, plant
+from tests.sim.witnessed.planting import beset, found_by, plant
 from tests.sim.witnessed.ward import lies, small
 
 from quoracy.core.dice import Dice
@@ -176,7 +176,7 @@ def test_a_proven_liar_that_stays_is_noticed(monkeypatch: pytest.MonkeyPatch) ->
         if move.refuse is None:
             kept = msgspec.structs.replace(move, target=MemberState(state), do=lambda *_rest: DONE)
             monkeypatch.setitem(MEMBER._moves[TwoFacedShown], state, kept)
-    assert "still in the roster" in found_by("outcasts", since=5)
+    assert "still in the roster" in found_by("outcasts", beset_by="two_faced")
 
 
 def test_an_honest_member_that_is_thrown_out_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -202,7 +202,7 @@ def test_a_member_that_accuses_whoever_is_silent_is_noticed(monkeypatch: pytest.
     monkeypatch.setattr(members, "PACE", msgspec.structs.replace(members.PACE, accuse_us=0))
     monkeypatch.setattr(Sight, "can_be_asked", lambda self, _member: True)
     monkeypatch.setattr(rules, "enough_accuse", lambda _by, _others: True)
-    assert "never lied" in found_by("outcasts", since=47)
+    assert "never lied" in found_by("outcasts", beset_by="cut_pair")
 
 
 def test_one_that_is_removed_for_what_it_has_not_attested_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -269,7 +269,7 @@ def test_a_zombie_that_is_believed_is_noticed(monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setattr(Witnessed, "_one", whoever)
     monkeypatch.setattr(Witnessing, "_superseded", lambda self, _newer: None)
     monkeypatch.setattr(Witnessing, "_declined", lambda self, _declined, _now_us: None)
-    found_by("newest", since=58)
+    found_by("newest", beset_by="twin")
 
 
 # -- tokens ----------------------------------------------------------------------------------------------------------
@@ -381,3 +381,5 @@ def test_a_fold_that_forgets_what_a_snapshot_held_is_noticed(monkeypatch: pytest
 
 def test_without_a_planted_bug_nothing_is_noticed() -> None:
     assert [live(seed).violation for seed in range(1, 6)] == [""] * 5
+    for fault in ("two_faced", "twin", "cut_pair"):
+        assert [beset(seed, fault).live().violation for seed in range(1, 4)] == [""] * 3, fault
