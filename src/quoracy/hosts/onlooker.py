@@ -138,14 +138,10 @@ class Onlooker:
     def _shown(self, collector: Collector, moved: dict[str, int], began_us: int, at_us: int) -> dict[str, Any]:
         shown = collector.overview(self._machine(), at_us)
         shown.pop("log")
-        last: dict[str, int] = {}
-        for line in self.lines:
-            last |= dict.fromkeys(line.stayed(), line.decision.number)
         for rank in shown["ranks"]:
             name = str(rank["rank"])
             rank["beating"] = name in moved
             rank["beat_age_s"] = seconds(at_us - moved.get(name, began_us))
-            rank["last_iteration"] = last.get(name)
             if rank["silent_s"] is None:
                 rank["beat_age_s"] = None
         config = msgspec.structs.asdict(self.crew.config)
