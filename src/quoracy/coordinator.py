@@ -32,6 +32,7 @@ from quoracy.core.kinds import KINDS
 from quoracy.doors.auth import ANYONE, Authority, Meter, check_proof, server_context
 from quoracy.doors.calls import Calls
 from quoracy.doors.federated import FederatedCalls
+from quoracy.doors.local_users import LocalUsers
 from quoracy.doors.service import Service
 from quoracy.doors.tcp import TcpDoor
 from quoracy.doors.tokens import SECRET_BYTES
@@ -139,6 +140,11 @@ async def open_coordinator(config: ServerConfig, log: Log | None = None) -> Asyn
     where_objects, scratch = _place_objects(config.store, stack)
     service.shelf = Shelf(where_objects)
     service.modules = config.workshop.modules
+    if not (config.tokens_required() or config.access.insecure):
+        service.local_users = LocalUsers()
+        stack.callback(service.local_users.close)
+        if service.local_users.blind:
+            log.warn("nobody comes in without a token", why=service.local_users.blind)
     workshop = Workshop(server, where_objects, scratch, config.workshop)
     try:
         await _open_doors(running, config)

@@ -131,10 +131,12 @@ class Access(msgspec.Struct, frozen=True):
     """Who may come in."""
 
     tokens: Literal["auto", "required", "off"] = "auto"
-    """auto asks for none on loopback, where every user of this machine is trusted, and for one everywhere else."""
+    """auto asks for none on loopback, and for one everywhere else. Where none is asked it is the server's own user that
+    needs none, as the kernel says whose a connection is: other users of the machine show one all the same, unless
+    ``insecure`` lets them in."""
     insecure: bool = False
     """Listen on an address that others can reach, without TLS or without tokens. Whoever reaches the port owns every
-    run."""
+    run: on loopback every user of this machine."""
 
 
 class ConnectionLimits(msgspec.Struct, frozen=True):

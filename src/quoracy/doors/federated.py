@@ -131,7 +131,7 @@ class FederatedCalls(Standins[ParticipantStandin]):
                 raise
             return Later(error.refusal.retry_s() or config.heartbeat_timeout_s, error.refusal.why)
         result = accepted.result or {}
-        token = standin.token if self._service.tokens else ""
+        token = standin.token if self._service.proves(identity) else ""
         return Entered(
             run, join.member, int(result["incarnation"]), token, accepted.entry, int(result["seat"]),
             float(result["heartbeat_interval_s"]), float(result["heartbeat_timeout_s"]),

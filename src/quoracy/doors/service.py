@@ -24,6 +24,7 @@ from quoracy.core.messages import Answered, Call, Declined, Hello, Sign, Told, T
 from quoracy.core.witnessed.events import CheckpointStored
 from quoracy.doors.auth import ANYONE, NOBODY, Action, Authority, Identity, Role, check_proof
 from quoracy.doors.kept import looked, stored_of
+from quoracy.doors.local_users import LocalUsers
 from quoracy.doors.questions import QUESTIONS, Operator
 from quoracy.doors.questions_federated import FEDERATED_QUESTIONS, where_weights
 from quoracy.doors.questions_series import SERIES_QUESTIONS
@@ -68,6 +69,8 @@ class Service:
         """Of runs whose data is behind the data door."""
         self.modules: tuple[str, ...] = ()
         """That settings of runs may name code from."""
+        self.local_users: LocalUsers | None = None
+        """Tells who may come without a token where none are asked; None: whoever reaches a door may."""
         self.http = ""
         """The address of the HTTP door, if there is one."""
         self.operator = Operator(server)
@@ -110,7 +113,7 @@ class Service:
 
     def sign(self, guest: Guest, sign: Sign) -> None:
         run = self.server.runs.get(sign.run)
-        if run is None or (self.tokens and (sign.run, sign.member) not in guest.entered):
+        if run is None or (self.proves(guest.identity) and (sign.run, sign.member) not in guest.entered):
             self._say(guest, self._not_taken(run, sign))
             return
         self.server.receive(run, guest, sign)
@@ -119,7 +122,7 @@ class Service:
         """As ``sign``, for a heartbeat of somebody who can take its answer at once; None: it has to be given with
         ``sign``, and wait its turn."""
         run = self.server.runs.get(sign.run)
-        if run is None or (self.tokens and (sign.run, sign.member) not in guest.entered):
+        if run is None or (self.proves(guest.identity) and (sign.run, sign.member) not in guest.entered):
             return self._not_taken(run, sign)
         return run.hear(guest, sign)
 
@@ -151,7 +154,7 @@ class Service:
 
     def _check_hello(self, guest: Guest, hello: Hello) -> Refusal | None:
         if (
-            not self.tokens
+            not self.proves(guest.identity)
             or not hello.incarnation
             or guest.entered.get((hello.run, hello.member)) == hello.incarnation
         ):
@@ -169,7 +172,7 @@ class Service:
             return Refusal("draining", "this server is about to stop", "join again in a moment")
         if cause.seq == 0:
             return self._check_join(guest, call)
-        if self.tokens and guest.entered.get((call.run, cause.member)) != cause.incarnation:
+        if self.proves(guest.identity) and guest.entered.get((call.run, cause.member)) != cause.incarnation:
             return _not_entered(cause.member)
         return None
 
@@ -192,7 +195,7 @@ class Service:
         if isinstance(join, Refusal):
             return None
         if not join.key:
-            if not self.tokens:
+            if not self.proves(guest.identity):
                 return None
             return Refusal("bad_token", "joins must name a key here", "join with a key; the SDK makes one by itself")
         challenge, signature = join.proof[:CHALLENGE_BYTES], join.proof[CHALLENGE_BYTES:]
@@ -206,11 +209,21 @@ class Service:
 
     # -- people and tools -------------------------------------------------------------------------------------------
 
-    def identify(self, token: str) -> Identity | Refusal:
-        """Who somebody is that shows this token. A session token is good for its member alone, and only together with
-        its name: see ``Calls``; by itself it opens nothing."""
+    def stranger(self, peer: Any, here: Any) -> Refusal | None:
+        """Why a connection between these two ends needs a token; None if it needs none. Doors ask this when they accept
+        the connection: afterwards its port may belong to somebody else."""
+        return None if self.tokens or self.local_users is None else self.local_users.stranger(peer, here)
+
+    def proves(self, identity: Identity) -> bool:
+        """Whether its members have to prove who they are: all but those of whom no token is asked."""
+        return self.tokens or identity is not ANYONE
+
+    def identify(self, token: str, stranger: Refusal | None) -> Identity | Refusal:
+        """Who somebody is that shows this token. ``stranger``: why its connection needs one, if it does. A session
+        token is good for its member alone, and only together with its name: see ``Calls``; by itself it opens
+        nothing."""
         if not token and not self.tokens:
-            return ANYONE
+            return stranger or ANYONE
         if is_session_token(token):
             return NOBODY
         return self.authority.check_token(token, time.time())

@@ -198,7 +198,7 @@ class Standins(Generic[S]):
 
     def _admit(self, identity: Identity, token: str, run: str, member: str, incarnation: int) -> S:
         """The stand-in of this life, for whoever shows its token. Raises Refused."""
-        if self._service.tokens or is_session_token(token):
+        if self._service.proves(identity) or is_session_token(token):
             checked = self._service.authority.check_session(token, run, member, incarnation)
             if isinstance(checked, Refusal):
                 raise Refused(checked)

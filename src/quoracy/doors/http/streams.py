@@ -116,7 +116,7 @@ class Streams:
 
     def still_welcome(self, asked: Asked) -> Refusal | None:
         """A token may end while its stream goes on."""
-        identity = self._service.identify(asked.token)
+        identity = self._service.identify(asked.token, asked.line.stranger)
         return identity if isinstance(identity, Refusal) else None
 
     async def beat(self) -> None:
