@@ -99,7 +99,8 @@ class Store(msgspec.Struct, frozen=True):
     """The key of that certificate, in PEM and not encrypted, and readable by its owner only."""
     objects: Text = ""
     """Where the weights of federated runs and the checkpoints of witnessed ones are kept: a folder, or
-    s3://bucket/prefix?endpoint=https://host:port, which servers on several machines need. Empty: the folder objects in
+    s3://bucket/prefix?endpoint=https://host:port, which servers on several machines need. STORAGE_BACKEND=s3 with
+    CHECKPOINT_BUCKET says the same. Empty: the folder objects in
     ``folder``, and with the kind memory a temporary one, since the process that aggregates cannot see this one's
     memory."""
 
