@@ -69,6 +69,14 @@ def tables() -> Iterator[tuple[str, type[msgspec.Struct]]]:
         yield f"runs.{kind.name}", kind.config
 
 
+def log_levels(environ: Mapping[str, str]) -> Iterator[tuple[str, str]]:
+    """What the environment says about the log, with the variable that says so; the last one wins."""
+    if level := _rust_level(environ.get("RUST_LOG", "")):
+        yield level, "RUST_LOG"
+    if level := environ.get("QUORACY_LOG", "").strip().lower():
+        yield _LEVELS.get(level, level), "QUORACY_LOG"
+
+
 class _Reading:
     """Values as they come in, and all that is wrong with them."""
 
@@ -90,10 +98,8 @@ class _Reading:
 
     def take_environment(self, environ: Mapping[str, str]) -> None:
         """A variable that is set to nothing counts as not set."""
-        if level := _rust_level(environ.get("RUST_LOG", "")):
-            self.take("log.level", level, "RUST_LOG")
-        if level := environ.get("QUORACY_LOG", "").strip().lower():
-            self.take("log.level", _LEVELS.get(level, level), "QUORACY_LOG")
+        for level, variable in log_levels(environ):
+            self.take("log.level", level, variable)
         if folder := environ.get("QUORACY_DATA", ""):
             self.take("store.folder", folder, "QUORACY_DATA")
         if interval := environ.get("HEARTBEAT_INTERVAL", "").strip():
