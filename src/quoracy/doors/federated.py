@@ -123,6 +123,7 @@ class FederatedCalls(Standins[ParticipantStandin]):
         self, identity: Identity, run: str, join: ParticipantJoined, *, newest: bool = False
     ) -> Entered | Later:
         """``newest`` as in ``join``. Raises Refused."""
+        self._service.served(run, identity)
         config = self._config(run)
         try:
             standin, accepted = await self.join(identity, run, join, newest)

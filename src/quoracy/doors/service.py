@@ -37,6 +37,7 @@ from quoracy.ports import Series
 from quoracy.stores import MemorySeries
 from quoracy.wire.messages import Granted, Replied
 
+NAMES_SHOWN: Final = 5
 TABLES: Final = (QUESTIONS, SERIES_QUESTIONS, FEDERATED_QUESTIONS, WITNESSED_QUESTIONS)
 
 
@@ -114,7 +115,7 @@ class Service:
     def sign(self, guest: Guest, sign: Sign) -> None:
         run = self.server.runs.get(sign.run)
         if run is None or (self.proves(guest.identity) and (sign.run, sign.member) not in guest.entered):
-            self._say(guest, self._not_taken(run, sign))
+            self._say(guest, self._not_taken(guest, run, sign))
             return
         self.server.receive(run, guest, sign)
 
@@ -123,11 +124,11 @@ class Service:
         ``sign``, and wait its turn."""
         run = self.server.runs.get(sign.run)
         if run is None or (self.proves(guest.identity) and (sign.run, sign.member) not in guest.entered):
-            return self._not_taken(run, sign)
+            return self._not_taken(guest, run, sign)
         return run.hear(guest, sign)
 
-    def _not_taken(self, run: ServedRun | None, sign: Sign) -> Declined:
-        refusal = self._no_run(sign.run) if run is None else _not_entered(sign.member)
+    def _not_taken(self, guest: Guest, run: ServedRun | None, sign: Sign) -> Declined:
+        refusal = self._no_run(sign.run, guest.identity) if run is None else _not_entered(sign.member)
         return Declined(sign.member, 0, "signal", refusal)
 
     def answered(self, guest: Guest, run: str, message: Answered) -> None:
@@ -145,12 +146,15 @@ class Service:
             identity = guest.identity
             why = f"a token for {identity.role.value}s of {identity.run!r} does not let members into {run!r}"
             return Refusal("forbidden", why, "use a join token for this run")
-        return self.server.runs.get(run) or self._no_run(run)
+        return self.server.runs.get(run) or self._no_run(run, guest.identity)
 
-    def _no_run(self, run: str) -> Refusal:
-        known = ", ".join(sorted(self.server.runs)[:5]) or "none"
-        why = f"there is no run {run!r} here (there are: {known})"
-        return Refusal("unknown_run", why, "create it, or correct the name")
+    def _no_run(self, run: str, identity: Identity) -> Refusal:
+        """With the names there are, as far as this one may look at them."""
+        names = [name for name in sorted(self.server.runs) if identity.check(Action.LOOK, name) is None]
+        more = f" and {len(names) - NAMES_SHOWN} more" if len(names) > NAMES_SHOWN else ""
+        known = f"{', '.join(names[:NAMES_SHOWN])}{more}" or "none"
+        told = "" if identity is NOBODY else f" (there are: {known})"
+        return Refusal("unknown_run", f"there is no run {run!r} here{told}", "create it, or correct the name")
 
     def _check_hello(self, guest: Guest, hello: Hello) -> Refusal | None:
         if (
@@ -240,6 +244,8 @@ class Service:
             if not identity.role.allows(action) or (run and not identity.covers(run)):
                 why = f"a token for {identity.role.value}s of {identity.run!r} does not allow {what} of {run!r}"
                 raise Refused(Refusal("forbidden", why, "use a token with another role"))
+            if run and what != "create":
+                self.served(run, identity)
             return Replied(number, await answer(self, identity, run, arguments))
         except Refused as error:
             return Replied(number, None, error.refusal)
@@ -254,10 +260,11 @@ class Service:
         """Where the weights of a run are: what a participant is told with its assignment."""
         return await where_weights(self, run)
 
-    def served(self, run: str) -> ServedRun:
+    def served(self, run: str, identity: Identity = NOBODY) -> ServedRun:
+        """``identity``: who asks, and may be told which runs there are instead."""
         found = self.server.runs.get(run)
         if found is None:
-            raise Refused(self._no_run(run))
+            raise Refused(self._no_run(run, identity))
         return found
 
 

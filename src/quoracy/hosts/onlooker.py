@@ -26,14 +26,17 @@ from quoracy.hosts.decisions import NONE, Line, phases, restored
 from quoracy.hosts.peerless import PLACE, Shared
 from quoracy.ports import Append, Appended
 
+NAMES_SHOWN = 5
 _signals: Reader[Any] = Reader(RanksSignal, "signal")
 
 
 class UnknownRun(QuoracyError):
     code = "unknown_run"
 
-    def __init__(self, run: str, where: str) -> None:
-        self.why = f"there is no run {run!r} in {where}"
+    def __init__(self, run: str, where: str, names: list[str]) -> None:
+        more = f" and {len(names) - NAMES_SHOWN} more" if len(names) > NAMES_SHOWN else ""
+        there = f"{', '.join(sorted(names)[:NAMES_SHOWN])}{more}" or "none"
+        self.why = f"there is no run {run!r} in {where} (there are: {there})"
         self.fix = "correct the name or the store; the first rank that comes creates a run"
         super().__init__(f"{self.why}; {self.fix}")
 
@@ -77,7 +80,7 @@ class Onlooker:
                 run = Run.create(PEERLESS, decode_created(decode_entry(payload, self._name, 1)))
             pending = self._fold(run, payload, pending)
         if run is None:
-            raise UnknownRun(self._name, self._where)
+            raise UnknownRun(self._name, self._where, self._shared.journal.runs())
         return run
 
     def _fold(self, run: Run, payload: bytes, pending: Line) -> Line:
