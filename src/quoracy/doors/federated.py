@@ -20,7 +20,7 @@ from quoracy.core.federated import Federated
 from quoracy.core.federated.config import Config
 from quoracy.core.federated.events import Beat, BeatSeen, ParticipantJoined, ParticipantLeft, UpdateOffered
 from quoracy.core.federated.state import Verdict
-from quoracy.core.federated.views import ROUND, Standing
+from quoracy.core.federated.views import ROUND, Standing, passing
 from quoracy.core.machine import MemberEvent
 from quoracy.core.members import Accepted, Cause, superseded
 from quoracy.core.messages import Hello
@@ -155,7 +155,7 @@ class FederatedCalls(Standins[ParticipantStandin]):
             phase, number = await standin.hear(News(known), lambda: self._service.hello(standin, hello), wait_s)
         except TimeoutError:
             return seen
-        return BeatSeen(seen.seq, phase, number)
+        return BeatSeen(seen.seq, phase, number, *passing(federated(self._service.served(run)).task))
 
     async def start(self, identity: Identity, token: str, run: str, member: str, incarnation: int) -> Assignment:
         """What this participant is to train in the open round. Raises Refused; as ``round_early`` if it is not to."""

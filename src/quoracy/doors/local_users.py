@@ -25,6 +25,7 @@ import socket
 import struct
 from collections.abc import Callable
 from contextlib import ExitStack, closing, suppress
+from functools import lru_cache
 from ipaddress import IPv6Address, ip_address
 from pathlib import Path
 from typing import Any, Final, NamedTuple
@@ -64,12 +65,18 @@ Look = Callable[[Place, Place], int | None]
 def place_of(name: Any) -> Place | None:
     """Of what a socket calls its end; None where that is no address, as of a socket in the file system."""
     try:
-        address = ip_address(name[0].partition("%")[0])
-        if isinstance(address, IPv6Address) and address.ipv4_mapped is not None:
-            address = address.ipv4_mapped
-        return Place(address.packed, int(name[1]))
+        return Place(_packed(name[0]), int(name[1]))
     except (ValueError, TypeError, IndexError, AttributeError):
         return None
+
+
+@lru_cache(maxsize=256)
+def _packed(host: str) -> bytes:
+    """Nearly always one of two."""
+    address = ip_address(host.partition("%")[0])
+    if isinstance(address, IPv6Address) and address.ipv4_mapped is not None:
+        address = address.ipv4_mapped
+    return address.packed
 
 
 class Netlink:

@@ -14,7 +14,12 @@ AGAIN_S: Final = 1.0
 
 
 def only_run(
-    kind: str, url: str, token: str | None, ca: str | os.PathLike[str] | None, give_up_s: float | None, wait: bool
+    kind: str,
+    url: str,
+    token: str | None,
+    ca: str | os.PathLike[str] | None,
+    give_up_s: float | None,
+    wait: bool = False,
 ) -> str:
     """A coordinator that does not answer is asked again and again; with ``wait`` also one that has no such run yet."""
     token = os.environ.get("QUORACY_TOKEN", "") if token is None else token

@@ -144,8 +144,12 @@ class Flows(Flowing[Mirror]):
 
     def _hold(self) -> Flow[None]:
         """An operator's pause: everybody stays here until resume."""
+        held = self._mirror.paused
         while self._mirror.paused and self._drain.since_s is None:
+            self._tell_once("an operator's pause: held here until resume")
             yield from self._news()
+        if held:
+            self._tell_once("goes on after an operator's pause")
 
     def _leave_draining(self, what: str, passage: Passage | None) -> Flow[None]:
         error = Draining(f"SIGTERM came, {what}, and this worker has left", passage)

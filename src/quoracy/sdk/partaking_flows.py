@@ -121,7 +121,7 @@ class PartakingFlows(Flowing[PartakingMirror]):
         mirror = self._mirror
         away = mirror.outage is not None and mirror.outage.tries > 1
         stands = None if mirror.standing is None else (mirror.standing.phase, mirror.standing.reason)
-        now_so = (mirror.known.incarnation, away, mirror.turned, stands, len(mirror.outcomes))
+        now_so = (mirror.known.incarnation, away, mirror.turned, stands, mirror.passes, len(mirror.outcomes))
         news: bool = self._told != now_so
         self._told = now_so
         return news

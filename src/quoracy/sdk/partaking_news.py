@@ -5,9 +5,11 @@ from __future__ import annotations
 import logging
 from typing import Any
 
+from quoracy.core.federated.state import Phase
 from quoracy.sdk.companion import log
 from quoracy.sdk.partaking import Work
 from quoracy.sdk.partaking_mirror import Outcome, PartakingMirror
+from quoracy.sdk.pipe import Passes
 from quoracy.sdk.tasks import OnNews, ParticipantNews
 
 
@@ -19,6 +21,7 @@ class Teller:
         self._away = False
         self._turned = ""
         self._standby = ""
+        self._passes: Passes | None = None
         self._trouble = ""
 
     def look(self, mirror: PartakingMirror) -> None:
@@ -47,6 +50,16 @@ class Teller:
         if why and why != self._standby:
             self._tell("standby", why)
         self._standby = why
+        passes = mirror.passes
+        if passes is None or passes == self._passes or mirror.work is not None or mirror.over is not None:
+            return
+        self._passes = passes
+        of = "" if standing is None else f" of {standing.rounds}"
+        if passes.run_phase == Phase.ROUND.value:
+            text = f"round {passes.round}{of} is under way; this participant was not drawn"
+            self._tell("standby", text if passes.round >= 0 else "others give the initial weights", round=passes.round)
+        elif passes.reason and passes.reason != why:
+            self._tell("standby", f"{passes.run_phase.lower()}: {passes.reason}", round=passes.round)
 
     def trouble(self, what: str, error: Exception) -> None:
         """With weights. Said once for each reason."""

@@ -282,6 +282,8 @@ class GrpcDoor:
 
     def _stranger(self, context: Context) -> Refusal | None:
         """For each call: the library shows no connection to keep the answer with, and a port may change hands."""
+        if self.service.tokens or self.service.local_users is None:
+            return None
         peer = _peer(context)
         return self.service.stranger(peer, (self._host_for(peer), self._port))
 

@@ -52,7 +52,9 @@ class ParticipantCalls:
         known = Known(_NAMES.get(said.phase, ""), said.round)
         wait_s = within(caller, said.wait_ms / 1000)
         seen = await self._calls.beat(caller.identity, caller.token(said.token), said.run, checked(beat), known, wait_s)
-        return pb.ParticipantHeartbeatResponse(seq=seen.seq, phase=_PHASES.get(seen.phase), round=seen.round)
+        return pb.ParticipantHeartbeatResponse(
+            seq=seen.seq, phase=_PHASES.get(seen.phase), round=seen.round, run_phase=seen.run_phase, reason=seen.reason
+        )
 
     async def start(self, caller: Caller, said: pb.StartTrainingRoundRequest) -> pb.StartTrainingRoundResponse:
         token = caller.token(said.token)

@@ -117,14 +117,18 @@ class ParticipantHeartbeatRequest(_message.Message):
     def __init__(self, run: _Optional[str] = ..., participant: _Optional[str] = ..., incarnation: _Optional[int] = ..., seq: _Optional[int] = ..., progress: _Optional[int] = ..., epoch: _Optional[int] = ..., metrics: _Optional[_Mapping[str, float]] = ..., wait_ms: _Optional[int] = ..., phase: _Optional[_Union[RoundPhase, str]] = ..., round: _Optional[int] = ..., token: _Optional[str] = ...) -> None: ...
 
 class ParticipantHeartbeatResponse(_message.Message):
-    __slots__ = ("seq", "phase", "round")
+    __slots__ = ("seq", "phase", "round", "run_phase", "reason")
     SEQ_FIELD_NUMBER: _ClassVar[int]
     PHASE_FIELD_NUMBER: _ClassVar[int]
     ROUND_FIELD_NUMBER: _ClassVar[int]
+    RUN_PHASE_FIELD_NUMBER: _ClassVar[int]
+    REASON_FIELD_NUMBER: _ClassVar[int]
     seq: int
     phase: RoundPhase
     round: int
-    def __init__(self, seq: _Optional[int] = ..., phase: _Optional[_Union[RoundPhase, str]] = ..., round: _Optional[int] = ...) -> None: ...
+    run_phase: str
+    reason: str
+    def __init__(self, seq: _Optional[int] = ..., phase: _Optional[_Union[RoundPhase, str]] = ..., round: _Optional[int] = ..., run_phase: _Optional[str] = ..., reason: _Optional[str] = ...) -> None: ...
 
 class StartTrainingRoundRequest(_message.Message):
     __slots__ = ("run", "participant", "incarnation", "token")
