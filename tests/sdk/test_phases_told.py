@@ -6,6 +6,7 @@ import logging
 import threading
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -15,8 +16,11 @@ from tests.sdk.live import PATIENCE_S, wait_for
 
 import quoracy
 from quoracy.coordinator import Coordinator
+from quoracy.core.federated.state import Verdict
 from quoracy.core.witnessed.views import Standing
 from quoracy.sdk.member_news import MemberNews, Teller
+from quoracy.sdk.partaking_news import Teller as ParticipantTeller
+from quoracy.sdk.pipe import Passes
 
 START = {"w": np.zeros(2, "f4")}
 
@@ -64,6 +68,31 @@ def test_a_participant_that_was_not_drawn_is_told_of_each_round(tmp_path: Path, 
             for thread in threads:
                 thread.join(PATIENCE_S)
     assert f"{waits}: round 0 of 2 is under way; this participant was not drawn" in logged.messages
+
+
+def test_a_participant_that_is_done_with_a_round_is_not_told_that_it_was_not_drawn() -> None:
+    """It knows from its own work, or after a restart from the verdict."""
+    told: list[Any] = []
+    stands = SimpleNamespace(phase="STANDBY", reason="", rounds=5, verdict=None)
+    mirror: Any = SimpleNamespace(
+        known=SimpleNamespace(incarnation=0), outage=None, turned=None, standing=stands, work=None, over=None,
+        last_round=3, passes=Passes("Round", 3, ""),
+    )  # fmt: skip
+    teller = ParticipantTeller("p1", told.append)
+    teller.look(mirror)
+    mirror.passes = Passes("Round", 4, "")
+    teller.look(mirror)
+    teller.look(mirror)
+    mirror.passes, stands.verdict = Passes("Round", 5, ""), Verdict(5, 1, "", True, "")
+    teller.look(mirror)
+    mirror.passes = Passes("Standby", 5, "1 of clients = 2 are registered")
+    teller.look(mirror)
+    assert [news.text for news in told] == [
+        "round 3 of 5 is under way; this participant is done with it",
+        "round 4 of 5 is under way; this participant was not drawn",
+        "round 5 of 5 is under way; this participant is done with it",
+        "standby: 1 of clients = 2 are registered",
+    ]
 
 
 def test_a_member_that_is_pending_tells_every_phase_of_the_run(logged: Any) -> None:

@@ -40,6 +40,8 @@ class PartakingMirror(Reflection):
         self.offer: Offer | None = None
         self.outcomes: deque[Outcome] = deque()
         """That the participant has not looked at yet."""
+        self.last_round = -2
+        """The newest one that it had work in."""
         self.passes: pipe.Passes | None = None
         """Where the run stands while this participant waits."""
         self.over: str | None = None
@@ -67,6 +69,7 @@ class PartakingMirror(Reflection):
         match message:
             case pipe.Trains(work=work):
                 self.work, self.offer = msgspec.convert(work, Work), None
+                self.last_round = self.work.round
             case pipe.Dropped(ticket=ticket, why=why):
                 work = self.work
                 if work is not None and work.ticket == ticket:

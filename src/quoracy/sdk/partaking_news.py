@@ -50,15 +50,22 @@ class Teller:
         if why and why != self._standby:
             self._tell("standby", why)
         self._standby = why
-        passes = mirror.passes
+        self._passes_by(mirror, why)
+
+    def _passes_by(self, mirror: PartakingMirror, standby: str) -> None:
+        """The run goes on, or stands, while there is nothing to do here. ``standby``: what was said of it already."""
+        passes, standing = mirror.passes, mirror.standing
         if passes is None or passes == self._passes or mirror.work is not None or mirror.over is not None:
             return
         self._passes = passes
-        of = "" if standing is None else f" of {standing.rounds}"
         if passes.run_phase == Phase.ROUND.value:
-            text = f"round {passes.round}{of} is under way; this participant was not drawn"
-            self._tell("standby", text if passes.round >= 0 else "others give the initial weights", round=passes.round)
-        elif passes.reason and passes.reason != why:
+            called = f"round {passes.round}" if passes.round >= 0 else "the round for the initial weights"
+            of = f" of {standing.rounds}" if standing is not None and passes.round >= 0 else ""
+            verdict = None if standing is None else standing.verdict
+            judged = -2 if verdict is None else verdict.round
+            part = "is done with it" if passes.round in (mirror.last_round, judged) else "was not drawn"
+            self._tell("standby", f"{called}{of} is under way; this participant {part}", round=passes.round)
+        elif passes.reason and passes.reason != standby:
             self._tell("standby", f"{passes.run_phase.lower()}: {passes.reason}", round=passes.round)
 
     def trouble(self, what: str, error: Exception) -> None:
