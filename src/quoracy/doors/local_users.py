@@ -42,9 +42,12 @@ _NO_COOKIE: Final = struct.pack("=IQ", 0, 2**64 - 1)
 _HEAD: Final = struct.Struct("=IHHII")
 _PORTS: Final = struct.Struct("!HH")
 _UID_INODE: Final = struct.Struct("=II")
-_ADDRESSES_AT: Final = _HEAD.size + 4
+_SORT: Final = slice(4, 6)
+_FOUND: Final = struct.pack("=H", _BY_FAMILY)
+_ENDS: Final = slice(_HEAD.size + 4, _HEAD.size + 40)
 _UID_AT: Final = _HEAD.size + 64
-_ANSWER_BYTES: Final = _HEAD.size + 72
+_ROOM_BYTES: Final = 512
+"""For an answer, or for an error with the question in it. What does not fit is cut off, and is not needed."""
 _MAPPED: Final = bytes(10) + b"\xff\xff"
 """Before an IPv4 address in a socket that speaks both."""
 UID_MAP: Final = Path("/proc/self/uid_map")
@@ -84,41 +87,37 @@ class Netlink:
 
     def __init__(self) -> None:
         self._socket = socket.socket(socket.AF_NETLINK, socket.SOCK_RAW | socket.SOCK_CLOEXEC, _NETLINK_SOCK_DIAG)
-        self._asked = 0
 
     def __call__(self, peer: Place, here: Place) -> int | None:
-        family = socket.AF_INET if len(peer.address) == 4 else socket.AF_INET6
-        self._asked = (self._asked + 1) & 0xFFFFFFFF
-        ends = _PORTS.pack(peer.port, here.port) + peer.address.ljust(16, b"\0") + here.address.ljust(16, b"\0")
-        body = struct.pack("=BBBBI", family, socket.IPPROTO_TCP, 0, 0, _ANY_STATE) + ends + _NO_COOKIE
-        self._socket.send(_HEAD.pack(_HEAD.size + len(body), _BY_FAMILY, _REQUEST, self._asked, 0) + body)
-        while True:  # the kernel has answered before send returns
-            answer = self._socket.recv(8192, socket.MSG_DONTWAIT)
-            if len(answer) >= _HEAD.size and _HEAD.unpack_from(answer)[3] == self._asked:
-                return self._read(answer, peer, here)
-
-    def _read(self, answer: bytes, peer: Place, here: Place) -> int | None:
-        """The kernel falls back to whoever listens on that port: only the very connection counts."""
-        if _HEAD.unpack_from(answer)[1] != _BY_FAMILY or len(answer) < _ANSWER_BYTES:
+        """The kernel has answered before send returns. It falls back to whoever listens on that port: only the very
+        connection counts."""
+        question, ends = _question(peer, here)
+        self._socket.send(question)
+        answer = self._socket.recv(_ROOM_BYTES, socket.MSG_DONTWAIT)
+        if answer[_ENDS] not in ends or answer[_SORT] != _FOUND:
             return None
-        at = _ADDRESSES_AT
-        ports = _PORTS.unpack_from(answer, at)
-        ends = (
-            _unmapped(answer[at + 4 : at + 20], answer[_HEAD.size]),
-            _unmapped(answer[at + 20 : at + 36], answer[_HEAD.size]),
-        )
         uid, inode = _UID_INODE.unpack_from(answer, _UID_AT)
-        same = ports == (peer.port, here.port) and ends == (peer.address, here.address)
-        return uid if same and inode else None
+        return uid if inode else None
 
     def close(self) -> None:
         self._socket.close()
 
 
-def _unmapped(address: bytes, family: int) -> bytes:
-    if family == socket.AF_INET:
-        return address[:4]
-    return address[12:] if address.startswith(_MAPPED) else address
+@lru_cache(maxsize=4096)
+def _question(peer: Place, here: Place) -> tuple[bytes, tuple[bytes, ...]]:
+    """The message, and how an answer about that socket names its ends: one that speaks both families is of the wider
+    one. Kept, because over gRPC the same connection is asked about again and again."""
+    narrow = len(peer.address) == 4
+    family = socket.AF_INET if narrow else socket.AF_INET6
+    ends = _ends(peer, here, b"")
+    body = struct.pack("=BBBBI", family, socket.IPPROTO_TCP, 0, 0, _ANY_STATE) + ends + _NO_COOKIE
+    question = _HEAD.pack(_HEAD.size + len(body), _BY_FAMILY, _REQUEST, 0, 0) + body
+    return question, (ends, _ends(peer, here, _MAPPED)) if narrow else (ends,)
+
+
+def _ends(peer: Place, here: Place, prefix: bytes) -> bytes:
+    addresses = [(prefix + place.address).ljust(16, b"\0") for place in (peer, here)]
+    return _PORTS.pack(peer.port, here.port) + b"".join(addresses)
 
 
 def read_tables(peer: Place, here: Place) -> int | None:
@@ -180,11 +179,7 @@ class LocalUsers:
         names its ends, seen from the server."""
         if self.blind or self._look is None:
             return Refusal("bad_token", f"no token came, and {self.blind}", FIX)
-        there, place = place_of(peer), place_of(here)
-        uid = None
-        if there is not None and place is not None:
-            with suppress(OSError, ValueError, IndexError):
-                uid = self._look(there, place)
+        uid = self._uid(self._look, peer, here)
         if uid == own_uid():
             return None
         if uid is None:
@@ -192,6 +187,15 @@ class LocalUsers:
             return Refusal("bad_token", why, "connect again and stay connected; or " + FIX)
         why = f"no token came, and this connection is one of user {uid}, while the server runs as user {own_uid()}"
         return Refusal("bad_token", why, FIX)
+
+    def _uid(self, look: Look, peer: Any, here: Any) -> int | None:
+        there, place = place_of(peer), place_of(here)
+        if there is None or place is None:
+            return None
+        try:
+            return look(there, place)
+        except (OSError, ValueError, IndexError):
+            return None
 
     def close(self) -> None:
         if self._netlink is not None:

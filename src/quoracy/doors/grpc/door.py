@@ -11,6 +11,7 @@ import contextlib
 import errno
 import socket
 from collections.abc import AsyncIterable, Awaitable, Callable, Sequence
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, Final, NoReturn, cast
 from urllib.parse import unquote
@@ -284,7 +285,7 @@ class GrpcDoor:
         """For each call: the library shows no connection to keep the answer with, and a port may change hands."""
         if self.service.tokens or self.service.local_users is None:
             return None
-        peer = _peer(context)
+        peer = _peer(context.peer())
         return self.service.stranger(peer, (self._host_for(peer), self._port))
 
     def _host_for(self, peer: tuple[str, int]) -> str:
@@ -320,12 +321,13 @@ def _bearer(context: Context) -> str:
 
 def _address(context: Context) -> str:
     """What limits are counted by."""
-    return _peer(context)[0]
+    return _peer(context.peer())[0]
 
 
-def _peer(context: Context) -> tuple[str, int]:
+@lru_cache(maxsize=4096)
+def _peer(name: str) -> tuple[str, int]:
     """Of ipv4:10.0.0.7:41234 or ipv6:%5B::1%5D:41234."""
-    place, _, port = unquote(context.peer()).rpartition(":")
+    place, _, port = unquote(name).rpartition(":")
     return place.partition(":")[2].strip("[]"), int(port) if port.isdecimal() else 0
 
 
