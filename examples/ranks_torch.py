@@ -47,7 +47,9 @@ class Group:
         return True
 
     def leave(self) -> None:
-        """Everybody leaves when an attempt has failed, because everybody is told that it has."""
+        """Everybody leaves when an attempt has failed, because everybody is told that it has. Whoever notices leaves
+        before it votes: gloo closes its connections then, and those who still wait for it notice too, instead of
+        waiting for the whole time-out."""
         self._members = []
         if dist.is_initialized():
             dist.destroy_process_group()
@@ -125,6 +127,7 @@ def train(ranks: quoracy.Ranks, group: Group, folder: Path, steps: int) -> None:
             worked = True
         except RuntimeError as error:  # somebody is gone: gloo says so, or its time-out
             print(json.dumps({"failed": it.attempt, "why": str(error)[:80]}), flush=True)
+            group.leave()
             worked = False
         if it.vote(ok=worked):
             optimizer.step()

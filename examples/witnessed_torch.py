@@ -10,7 +10,7 @@ try:
     import torch
     from torch.nn.functional import cross_entropy
 except ModuleNotFoundError as error:
-    raise ModuleNotFoundError("this needs torch: pip install 'quoracy[torch]'", name=error.name) from None
+    raise ModuleNotFoundError("this needs torch: pip install torch==2.13.0", name=error.name) from None
 
 from quoracy.learn.witnessed import RunTask, alone, together
 from quoracy.learn.witnessed.rehearsal import rounds_of

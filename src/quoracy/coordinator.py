@@ -3,9 +3,9 @@
 ``open_coordinator`` is what `quoracy serve` runs. ``Coordinator`` is the same inside a Python program, on a thread of
 its own:
 
-    with Coordinator(folder="quoracy-data") as coordinator:
+    with Coordinator(folder="quoracy-data", all_apis=True) as coordinator:
         coordinator.create("demo", barrier_min=8)
-        print(coordinator.url)
+        print(coordinator.addresses)
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import os
 import secrets
 import socket
 import threading
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping
 from contextlib import ExitStack, asynccontextmanager, suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -26,12 +26,14 @@ import msgspec
 import uvloop
 
 from quoracy.config import HostSettings, ServerConfig, Store, check_binding, load_config
+from quoracy.config.load import log_levels
 from quoracy.config.objects_url import parse_objects
 from quoracy.core.errors import ConfigError, Refusal, Refused
 from quoracy.core.kinds import KINDS
 from quoracy.doors.auth import ANYONE, Authority, Meter, check_proof, server_context
 from quoracy.doors.calls import Calls
 from quoracy.doors.federated import FederatedCalls
+from quoracy.doors.local_users import LocalUsers
 from quoracy.doors.service import Service
 from quoracy.doors.tcp import TcpDoor
 from quoracy.doors.tokens import SECRET_BYTES
@@ -140,6 +142,11 @@ async def open_coordinator(config: ServerConfig, log: Log | None = None) -> Asyn
     where_objects, scratch = _place_objects(config.store, stack)
     service.shelf = Shelf(where_objects)
     service.modules = config.workshop.modules
+    if not (config.tokens_required() or config.access.insecure):
+        service.local_users = LocalUsers()
+        stack.callback(service.local_users.close)
+        if service.local_users.blind:
+            log.warn("nobody comes in without a token", why=service.local_users.blind)
     workshop = Workshop(server, where_objects, scratch, config.workshop)
     try:
         await _open_doors(running, config)
@@ -259,15 +266,45 @@ def _retention(host: HostSettings) -> Retention:
 
 
 class Coordinator:
-    """A coordinator on a thread of this process. Settings as in the configuration file, by keyword."""
+    """A coordinator on a thread of this process."""
 
-    def __init__(self, folder: str | Path = "quoracy-data", port: int = 0, store: str = "sqlite", **overrides: Any):
+    def __init__(
+        self,
+        folder: str | Path | None = None,
+        port: int = 0,
+        store: str = "sqlite",
+        *,
+        all_apis: bool = False,
+        max_workers: int | None = None,
+        heartbeat_timeout_s: float | None = None,
+        checkpoints: str | Path | None = None,
+        environ: Mapping[str, str] | None = None,
+        **overrides: Any,
+    ) -> None:
+        """``folder``: for journals; or QUORACY_DATA, or ``quoracy-data``. ``port``: of the TCP door. ``store``: sqlite,
+        memory, or etcd://.
+        ``all_apis``: gRPC and HTTP as well, each on its usual port, or on any if another program has that.
+        ``max_workers``, ``heartbeat_timeout_s``: of new ``cluster`` runs, where ``create`` says nothing else.
+        ``checkpoints``: the object store, a folder or ``s3://bucket/prefix``; weights of federated runs are there too.
+        ``environ``: what is read as the environment, which is the process's own: see the head of
+        docs/reference/quoracy.toml. Arguments win over it.
+        ``overrides``: every other setting, as in the configuration file: ``http={"port": 8080}``. Raises ConfigErrors.
+        """
+        environ = os.environ if environ is None else environ
         kept = {"kind": "etcd", "etcd": store} if "://" in store else {"kind": store}
-        settings = {"store": {"folder": str(folder)} | kept, "listen": {"port": port}} | overrides
-        settings.setdefault("log", {"level": "warn"})
-        for door in ("grpc", "http"):
-            settings.setdefault(door, {"enabled": False})
-        self._config = load_config(None, settings, {})
+        wanted = {
+            "listen.port": port,
+            **{f"store.{name}": value for name, value in kept.items()},
+            "store.folder": folder,
+            "store.objects": checkpoints,
+            "runs.cluster.max_workers": max_workers,
+            "runs.cluster.heartbeat_timeout_s": heartbeat_timeout_s,
+            "grpc.enabled": all_apis or "grpc" in overrides,
+            "http.enabled": all_apis or "http" in overrides,
+            "log.level": None if any(log_levels(environ)) else "warn",
+        }
+        settings = wanted | overrides
+        self._config = load_config(None, settings, environ)
         self._loop = uvloop.new_event_loop()
         self._started = threading.Event()
         self._stopping: asyncio.Event | None = None

@@ -10,9 +10,10 @@ import pytest
 from tests.e2e.command import quoracy, told
 
 from quoracy.cli.run import wished
-from quoracy.cli.state_file import Wrong, find_lines, read_state
+from quoracy.cli.same_run import begin
+from quoracy.cli.state_file import StateFile, Wrong, find_lines, read_state
 from quoracy.coordinator import Coordinator
-from quoracy.core.errors import CATALOG, ConfigError, ConfigErrors
+from quoracy.core.errors import CATALOG, ConfigError, ConfigErrors, Refused
 from quoracy.core.kinds import KINDS
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "state.toml"
@@ -136,3 +137,41 @@ def test_create_takes_the_file(tmp_path: Path) -> None:
         assert not told(failed)["ok"]
         assert "state.toml:1: min_clients" in failed.stdout
         assert "witnessed" in {kind.name for kind in KINDS}
+
+
+# -- a server that begins with the run of a file -----------------------------------------------------------------------
+
+
+def begun(coordinator: Coordinator, state: StateFile) -> dict[str, Any]:
+    shown: dict[str, Any] = coordinator._wait(begin(coordinator._open(), coordinator._config, state))
+    return shown
+
+
+def test_the_run_of_a_file_is_created_once(tmp_path: Path) -> None:
+    state = StateFile("mine", "witnessed", "", {"min_clients": 2, "warmup_s": 7.0})
+    with Coordinator(tmp_path) as coordinator:
+        assert begun(coordinator, state)["phase"] == "WaitingForMembers"
+        entry = coordinator.show("mine")["entry"]
+        assert begun(coordinator, state)["entry"] == entry, "it is there: nothing is written"
+    with Coordinator(tmp_path) as coordinator:
+        assert begun(coordinator, state)["run"] == "mine"
+
+
+def test_a_run_that_exists_with_other_settings_is_refused_with_both_values(tmp_path: Path) -> None:
+    with Coordinator(tmp_path) as coordinator:
+        begun(coordinator, StateFile("mine", "witnessed", "", {"min_clients": 2, "warmup_s": 7.0}))
+        with pytest.raises(ConfigErrors) as caught:
+            begun(coordinator, StateFile("mine", "witnessed", "", {"min_clients": 3}))
+        said = {problem.field: (problem.value, problem.fix) for problem in caught.value.problems}
+        assert said["min_clients"][0] == 3
+        assert "exists with min_clients = 2" in said["min_clients"][1]
+        assert "exists with warmup_s = 7.0" in said["warmup_s"][1]
+        with pytest.raises(ConfigError, match="is of the kind witnessed"):
+            begun(coordinator, StateFile("mine", "cluster", "", {}))
+
+
+def test_the_run_of_a_file_is_checked_as_any_other(tmp_path: Path) -> None:
+    with Coordinator(tmp_path) as coordinator:
+        with pytest.raises(Refused, match="ward"):
+            begun(coordinator, StateFile("mine", "federated", "", {"evaluation": "ward:evaluate"}))
+        assert coordinator.ask("runs") == []

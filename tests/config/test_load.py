@@ -126,6 +126,43 @@ def test_the_level_of_the_log_comes_from_the_environment(environ: dict[str, str]
     assert load_config(None, {}, environ).log.level == level
 
 
+@pytest.mark.parametrize(
+    ("environ", "objects"),
+    [
+        ({}, ""),
+        ({"STORAGE_BACKEND": "local"}, ""),
+        ({"STORAGE_BACKEND": "", "CHECKPOINT_BUCKET": "models"}, ""),
+        ({"STORAGE_BACKEND": "local", "CHECKPOINT_BUCKET": "models"}, ""),
+        ({"STORAGE_BACKEND": "s3", "CHECKPOINT_BUCKET": "models"}, "s3://models"),
+        (
+            {"STORAGE_BACKEND": " s3 ", "CHECKPOINT_BUCKET": "s3://models/llm?endpoint=https://minio:9000"},
+            "s3://models/llm?endpoint=https://minio:9000",
+        ),
+    ],
+)
+def test_the_object_store_comes_from_the_environment(environ: dict[str, str], objects: str) -> None:
+    assert load_config(None, {}, environ).store.objects == objects
+
+
+def test_a_bucket_that_is_missing_or_wrong_is_named_by_its_variable() -> None:
+    missing = problems(environ={"STORAGE_BACKEND": "s3"})
+    assert "STORAGE_BACKEND=s3" in missing["CHECKPOINT_BUCKET"]
+    assert "one of: local, s3" in problems(environ={"STORAGE_BACKEND": "gcs"})["STORAGE_BACKEND"]
+    wrong = problems(environ={"STORAGE_BACKEND": "s3", "CHECKPOINT_BUCKET": "My Bucket"})
+    assert "a bucket has 3 to 63 characters" in wrong["store.objects"]
+
+
+def test_the_environment_and_the_file_agree_about_the_object_store(tmp_path: Path) -> None:
+    """What the file says stays where the environment does not contradict it."""
+    in_s3 = written(tmp_path, '[store]\nobjects = "s3://of-the-file/prefix"\n')
+    assert load_config(in_s3, {}, {"STORAGE_BACKEND": "s3"}).store.objects == "s3://of-the-file/prefix"
+    environ = {"STORAGE_BACKEND": "s3", "CHECKPOINT_BUCKET": "another"}
+    assert load_config(in_s3, {}, environ).store.objects == "s3://another"
+    assert load_config(in_s3, {}, {"STORAGE_BACKEND": "local"}).store.objects == ""
+    local = written(tmp_path, '[store]\nobjects = "/srv/objects"\n')
+    assert load_config(local, {}, {"STORAGE_BACKEND": "local"}).store.objects == "/srv/objects"
+
+
 def test_the_heartbeat_interval_is_in_milliseconds() -> None:
     assert load_config(None, {}, {"HEARTBEAT_INTERVAL": "2500"}).runs["cluster"].heartbeat_interval_s == 2.5
 

@@ -189,7 +189,7 @@ def test_with_tokens_a_join_proves_its_key_and_a_life_shows_its_token() -> None:
         registered = await calls.register(MEMBER, RUN, proved(calls, key))
         token = registered.token
         assert isinstance(authority.check_session(token, RUN, "w1", 1, time.time()), int)
-        nobody = calls._service.identify(token)
+        nobody = calls._service.identify(token, None)
         assert isinstance(nobody, Identity)
         assert not nobody.covers(RUN)
         await calls.command(nobody, token, RUN, 1, WorkerReady("w1", 1))

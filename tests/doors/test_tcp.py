@@ -189,6 +189,31 @@ def test_a_bad_setting_of_an_embedded_coordinator_is_named(tmp_path: Path) -> No
         Coordinator(folder=tmp_path, port=-1)
 
 
+def test_an_embedded_coordinator_reads_the_environment_and_its_arguments_win(tmp_path: Path) -> None:
+    environ = {
+        "HEARTBEAT_INTERVAL": "1500", "STORAGE_BACKEND": "s3", "CHECKPOINT_BUCKET": "models", "RUST_LOG": "error",
+        "QUORACY_DATA": str(tmp_path / "data"),
+    }  # fmt: skip
+    config = Coordinator(environ=environ, max_workers=7)._config
+    assert config.runs["cluster"].heartbeat_interval_s == 1.5
+    assert config.runs["cluster"].max_workers == 7
+    assert (config.store.objects, config.store.folder) == ("s3://models", str(tmp_path / "data"))
+    assert config.log.level == "error"
+    assert not config.grpc.enabled
+    assert not config.http.enabled
+    config = Coordinator(tmp_path, environ=environ, checkpoints=tmp_path / "kept", log={"level": "info"})._config
+    assert (config.store.objects, config.store.folder) == (str(tmp_path / "kept"), str(tmp_path))
+    assert config.log.level == "info"
+    with pytest.raises(ConfigError, match="CHECKPOINT_BUCKET"):
+        Coordinator(environ={"STORAGE_BACKEND": "s3"})
+
+
+def test_an_embedded_coordinator_has_all_apis_by_one_argument(tmp_path: Path) -> None:
+    with Coordinator(tmp_path, all_apis=True, grpc={"port": 0}, environ={}) as coordinator:
+        assert set(coordinator.addresses) == {"tcp", "grpc", "http"}
+        assert coordinator._config.log.level == "warn"
+
+
 def test_an_embedded_coordinator_raises_what_it_refuses(coordinator: Coordinator) -> None:
     with pytest.raises(Refused, match="run_exists"):
         coordinator.create(RUN)

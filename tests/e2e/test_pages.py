@@ -12,10 +12,15 @@ import time
 from pathlib import Path
 from types import ModuleType
 
+import httpx
 import pytest
+from tests.doors.grpc.talk import Talk
+from tests.e2e.command import environment
 from tests.soak import soaking
 
 from quoracy.coordinator import Coordinator
+from quoracy.sdk.asking import Asker
+from quoracy.wire.pb import coordinator_pb2 as pb
 
 ROOT = Path(__file__).parents[2]
 PAGES = ("README.md", "docs/coordinator.md", "docs/simulator.md")
@@ -95,6 +100,32 @@ def test_the_verbs_of_make_are_those_of_the_readme() -> None:
 
 def test_the_example_of_a_coordinator_inside_a_program_runs(tmp_path: Path) -> None:
     assert "waits for nobody" in example("embedded").main(str(tmp_path))
+
+
+def test_the_example_of_a_coordinator_with_all_apis_serves_each_of_them(tmp_path: Path) -> None:
+    command = [
+        sys.executable,
+        str(ROOT / "examples" / "embedded_apis.py"),
+        str(tmp_path / "runs"),
+        str(tmp_path / "kept"),
+    ]
+    told = environment(HEARTBEAT_INTERVAL="1500", STORAGE_BACKEND="local")
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=told) as process:
+        try:
+            assert process.stdout is not None
+            addresses = dict(process.stdout.readline().strip().split(": ") for _ in range(3))
+            with Asker(addresses["tcp"]) as asker:
+                config = asker.ask("settings", "demo")["config"]
+            with httpx.Client(base_url=addresses["http"], trust_env=False) as client:
+                assert [run["run"] for run in client.get("/api/runs").json()["runs"]] == ["demo"]
+            with Talk(addresses["grpc"].partition("//")[2]) as talk:
+                assert [run.run for run in talk.call(pb.ListRunsRequest()).runs] == ["demo"]
+            wanted = {"max_workers": 1000, "heartbeat_timeout_s": 30.0, "heartbeat_interval_s": 1.5}
+            assert {name: config[name] for name in wanted} == wanted
+            process.terminate()
+            assert process.wait(timeout=60) == 0
+        finally:
+            process.kill()
 
 
 def test_the_example_of_a_worker_keeps_two_processes_in_step(tmp_path: Path) -> None:

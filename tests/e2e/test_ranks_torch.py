@@ -118,6 +118,36 @@ def test_a_torch_loop_survives_the_loss_of_a_rank_and_takes_it_back(tmp_path: Pa
             rank.close()
 
 
+def test_whoever_notices_that_somebody_is_gone_leaves_the_group_before_it_votes(tmp_path: Path) -> None:
+    """Leaving closes its connections, and those who wait for it notice too. Who votes first leaves them waiting for the
+    whole time-out of gloo."""
+    torch_loop = example()
+    happened: list[str] = []
+
+    class Group:
+        def form(self, _it: Any) -> bool:
+            raise RuntimeError("Connection closed by peer")
+
+        def leave(self) -> None:
+            happened.append("leaves")
+
+    class Iteration:
+        number, attempt, joined, index, members = 0, 1, True, 0, [0, 1]
+
+        def vote(self, ok: bool) -> bool:
+            happened.append(f"votes {ok}")
+            return ok
+
+    class Ranks:
+        rank = 0
+
+        def iterations(self) -> list[Iteration]:
+            return [Iteration()]
+
+    torch_loop.train(Ranks(), Group(), tmp_path, 1)
+    assert happened[:2] == ["leaves", "votes False"]
+
+
 def test_a_checkpoint_of_the_past_is_refused(tmp_path: Path) -> None:
     torch_loop = example()
     model = torch_loop.torch.nn.Linear(1, 1)

@@ -47,6 +47,24 @@ def test_a_ready_server_says_where_it_is_and_how_to_go_on(tmp_path: Path) -> Non
         assert told(quoracy("run", "create", "demo", server.url, "--json"))["value"]["run"] == "demo"
 
 
+def test_a_server_begins_with_the_run_of_a_file(tmp_path: Path) -> None:
+    state = tmp_path / "state.toml"
+    state.write_text('run_id = "digits"\nmin_clients = 3\n')
+    folder = tmp_path / "runs"
+    with Serving(folder, state) as server:
+        (line,) = server.out.splitlines()
+        assert f"run digits is WaitingForMembers; members join with quoracy join {server.url} --run digits" in line
+        assert server.stop() == 0
+    state.write_text('run_id = "digits"\nmin_clients = 4\n')
+    refused = quoracy("serve", state, "--folder", folder, "--port", 0)
+    assert refused.returncode == CATALOG["config"].exit
+    assert "min_clients = 4: the run digits exists with min_clients = 3" in words(refused.stderr)
+    state.write_text("min_clients = 0\n")
+    refused = quoracy("serve", state, "--folder", folder, "--port", 0)
+    assert refused.returncode == CATALOG["config"].exit
+    assert "state.toml:1: min_clients = 0" in words(refused.stderr)
+
+
 @pytest.mark.parametrize("which", [signal.SIGTERM, signal.SIGINT])
 def test_a_signal_drains_and_the_exit_code_is_0(tmp_path: Path, which: signal.Signals) -> None:
     with Serving(tmp_path / "runs") as server:

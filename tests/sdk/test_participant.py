@@ -378,7 +378,7 @@ def test_nobody_there_for_give_up_s_raises_what_was_tried(stage: Stage) -> None:
 
 def test_a_run_that_is_not_there_yet_is_waited_for(stage: Stage) -> None:
     told: list[str] = []
-    future = stage.later(on_news=lambda news: told.append(news.what))
+    future = stage.later(on_news=lambda news: told.append(news.what), wait=True)
     wait_for(lambda: "later" in told, "it is told that there is no such run")
     stage.create()
     assert future.result(PATIENCE_S).admitted == 2

@@ -28,11 +28,11 @@ TIMES = derive(0.6, look_s=0.01)
 class Lone:
     """One rank on a store in memory."""
 
-    def __init__(self) -> None:
-        self.shared = Shared(MemoryJournal(), MemoryPulse(), MemoryMailbox())
+    def __init__(self, rank: str = "0", shared: Shared | None = None) -> None:
+        self.shared = shared or Shared(MemoryJournal(), MemoryPulse(), MemoryMailbox())
         self.host = Peerless(self.shared, "demo", TIMES)
         created = RunCreated("demo", "ranks", PEERLESS.newest("ranks").rules, {"t_dead_s": 0.6}, seeding="chain")
-        self.peer = Peer("0", bytes(32), PEERLESS, created)
+        self.peer = Peer(rank, bytes(32), PEERLESS, created)
         self.part = Part(self.peer, TIMES)
 
     def join(self) -> None:
@@ -140,15 +140,33 @@ def test_the_log_goes_on_after_compaction() -> None:
     assert seen.crew.number == lone.part.crew.number
 
 
-def test_the_last_iteration_of_a_rank_is_one_that_it_was_in() -> None:
+def test_the_last_iteration_of_a_rank_is_the_one_that_the_newest_record_names_it_for() -> None:
+    """Whoever decides 42 records 43 for all who go on."""
     lone = Lone()
     lone.join()
     (shown,) = lone.look().watch(0.0)["ranks"]
-    assert (shown["state"], shown["last_iteration"]) == ("Member", None), "named by a record, and in no iteration yet"
+    assert (shown["state"], shown["last_iteration"]) == ("Member", 0)
     lone.go_on(3)
     lone.host.drive(lone.peer, lone.part.settle())
-    (shown,) = lone.look().watch(0.0)["ranks"]
-    assert shown["last_iteration"] == 2
+    seen = lone.look().watch(0.0)
+    (shown,) = seen["ranks"]
+    assert shown["last_iteration"] == seen["number"] == 3
+
+
+def test_a_rank_that_left_keeps_its_last_iteration_when_its_records_are_compacted_away() -> None:
+    first = Lone()
+    first.join()
+    first.go_on(2)
+    first.host.drive(first.peer, first.part.leave("enough"))
+    second = Lone("1", first.shared)
+    second.join()
+    second.go_on(SNAPSHOT_EVERY + REMEMBERED)
+    second.host.drive(second.peer, second.part.settle())
+    seen = second.look()
+    assert all("0" not in line.decision.members for line in seen.lines), "no record is left that names it"
+    left, stays = seen.watch(0.0)["ranks"]
+    assert (left["state"], left["last_iteration"]) == ("Left", 2)
+    assert stays["last_iteration"] == seen.crew.number == 2 + SNAPSHOT_EVERY + REMEMBERED
 
 
 def test_stopping_wins_against_a_record_that_came_first() -> None:

@@ -17,7 +17,7 @@ from quoracy.core.ranks.collect import Arrival, Collector
 from quoracy.core.ranks.events import AttemptDecided, RankJoined
 from quoracy.core.ranks.machine import Ranks
 from quoracy.core.ranks.part import Part, Turn
-from quoracy.core.ranks.state import Crew, Rank
+from quoracy.core.ranks.state import Crew, Rank, RankState
 from quoracy.core.ranks.table import RANK, RUN
 from quoracy.sim.ranks import Outcome, live
 from quoracy.sim.ranks.life import Life
@@ -310,3 +310,24 @@ def crashing(seed: int) -> Any:
 def test_without_a_planted_bug_nothing_is_noticed() -> None:
     assert [live(seed).violation for seed in range(1, 6)] == [""] * 5
     assert [superseding(seed).violation for seed in range(1, 6)] == [""] * 5
+
+
+def test_a_last_iteration_that_is_one_behind_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    whole = Crew.last_iteration
+
+    def behind(self: Crew, rank: Rank) -> int | None:
+        said = whole(self, rank)
+        return said - 1 if said and rank.state is RankState.MEMBER else said
+
+    monkeypatch.setattr(Crew, "last_iteration", behind)
+    assert "the last iteration of rank" in found_by("growth")
+
+
+def test_a_last_iteration_that_a_rank_takes_with_it_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    whole = Crew.last_iteration
+
+    def forgetful(self: Crew, rank: Rank) -> int | None:
+        return None if rank.state is RankState.LEFT else whole(self, rank)
+
+    monkeypatch.setattr(Crew, "last_iteration", forgetful)
+    assert "the last iteration of rank" in found_by("growth")

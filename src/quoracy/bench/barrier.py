@@ -19,6 +19,7 @@ from quoracy.bench.crowd import SETTLE_S, WARM, Crowd, child, clock, create_run,
 from quoracy.bench.journal import fsyncs_us
 from quoracy.bench.tcpstore import has_torch, tcpstore_barrier_ms
 from quoracy.report import Measurement, Report
+from quoracy.version import INSTALL_TORCH
 
 SIZES = {100: 300, 1000: 60}
 """Workers, and how many barriers they pass."""
@@ -71,9 +72,7 @@ def _limit(size: int, passed: Passed) -> str:
 
 def _beside_tcpstore(report: Report) -> None:
     if not has_torch():
-        report.notes.append(
-            "torch is not installed, so there is no TCPStore to measure beside: pip install 'quoracy[torch]'"
-        )
+        report.notes.append(f"torch is not installed, so there is no TCPStore to measure beside: {INSTALL_TORCH}")
         return
     times: dict[str, list[float]] = {"memory": [], "sqlite": [], "peer": []}
     for _ in range(TURNS):

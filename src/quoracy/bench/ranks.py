@@ -31,6 +31,7 @@ import msgspec
 from quoracy.bench.crowd import percentile
 from quoracy.bench.rank_crowd import Answer, Job
 from quoracy.report import Measurement, Report
+from quoracy.version import INSTALL_TORCH
 
 PROCESSES = 4
 SIZES = {8: 200, 32: 80, 100: 30}
@@ -95,7 +96,7 @@ def crowds(number: int = PROCESSES) -> Iterator[list[Crowd]]:
 def bench_ranks() -> Report:
     report = Report("bench ranks")
     if importlib.util.find_spec("torch") is None:
-        report.failures.append("torch is not installed, so there is no TCPStore: pip install 'quoracy[torch]'")
+        report.failures.append(f"torch is not installed, so there is no TCPStore: {INSTALL_TORCH}")
         return report
     with tcpstore() as url:
         with crowds() as four:

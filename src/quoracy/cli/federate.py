@@ -18,10 +18,11 @@ from rich.text import Text
 from quoracy.cli.asking import Json, plain, print_object
 from quoracy.cli.rounds import round_line
 from quoracy.cli.run import parse_settings
+from quoracy.cli.same_run import check_same
 from quoracy.cli.serve import check_folder, settle_memory
 from quoracy.config import ServerConfig, load_config
 from quoracy.coordinator import Running, open_coordinator
-from quoracy.core.errors import ConfigError, ConfigErrors, Refusal, Refused
+from quoracy.core.errors import ConfigError, Refusal, Refused
 from quoracy.core.federated.code import modules_of
 from quoracy.core.federated.config import Config
 from quoracy.core.journal import RunCreated
@@ -162,13 +163,7 @@ async def _check_same(running: Running, task: Task, file: Path, wished: Config) 
         now["initial"] = before["initial"]  # it was brought when the run was created
     over = f" and is {shown['phase'].lower()}" if shown["phase"] in OVER else ""
     fix = "set that, or begin a new one with another run in the file or another --folder"
-    other = [
-        ConfigError(name, now[name], f"the run {task.run} exists with {name} = {before[name]!r}{over}: {fix}")
-        for name in now
-        if now[name] != before[name]
-    ]
-    if other:
-        raise ConfigErrors(other)
+    check_same(task.run, before, now, fix, over)
     return shown
 
 

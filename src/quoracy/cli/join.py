@@ -41,6 +41,7 @@ def join(
     give_up: Annotated[
         float, typer.Option(min=0.0, help="Seconds to look for a coordinator before giving up; 0: for ever.")
     ] = 0.0,
+    wait: Annotated[bool, typer.Option("--wait", help="If there is no such run, wait until it is created.")] = False,
     token: Token = "",
     ca: Ca = None,
     json: Json = False,
@@ -76,6 +77,7 @@ def join(
                 store=store,
                 cache=cache,
                 give_up_s=give_up or None,
+                wait=wait,
                 on_news=lines.tell,
             )
     except QuoracyError as error:

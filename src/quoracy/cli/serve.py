@@ -26,6 +26,10 @@ import typer
 import uvloop
 
 from quoracy.cli import reason
+from quoracy.cli.asking import plain
+from quoracy.cli.run import how_to_join
+from quoracy.cli.same_run import begin
+from quoracy.cli.state_file import StateFile, read_state
 from quoracy.config import ServerConfig, load_config
 from quoracy.coordinator import Running, open_coordinator
 from quoracy.core.errors import ConfigError, JournalError, QuoracyError, Refusal, Refused
@@ -57,6 +61,10 @@ FIXES_ETCD: Final = {
 
 
 def serve(
+    state: Annotated[
+        Path | None,
+        typer.Argument(help="A run to begin with, as a file: created if it is missing.", metavar="[STATE.TOML]"),
+    ] = None,
     config: Annotated[Path | None, typer.Option(help="The server's file; quoracy config example prints one.")] = None,
     host: Annotated[str | None, typer.Option(help="Where to listen; all but loopback needs TLS and tokens.")] = None,
     port: Annotated[int | None, typer.Option(help="0 takes any free one.")] = None,
@@ -81,12 +89,17 @@ def serve(
 ) -> None:
     """Serve runs until SIGTERM or Ctrl+C. Needs nothing: journals go to ./quoracy-data, only this machine can connect.
 
+    With a file of a run, as `quoracy run create` takes it, that run is there when the server is ready. A run of that
+    name with other settings is refused.
+
     Options win over the environment, which wins over the file. A second server on the same folder (with a port of its
     own) follows the first and takes over when that one dies.
 
     Examples:
 
         quoracy serve
+
+        quoracy serve state.toml
 
         quoracy serve --folder /srv/quoracy --port 7701
 
@@ -109,20 +122,28 @@ def serve(
     }
     with _reporting(json) as report:
         settings = load_config(config, wanted, os.environ)
+        begins = None if state is None else read_state(state)
         check_folder(Path(settings.store.folder))
         _allow_files(settings.limits.max_connections + SPARE_FILES)
         with _explaining(settings), asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-            runner.run(_serve(settings, ready_file, json, report))
+            runner.run(_serve(settings, begins, ready_file, json, report))
 
 
-async def _serve(config: ServerConfig, ready_file: Path | None, json: bool, report: Report) -> None:
+async def _serve(
+    config: ServerConfig, state: StateFile | None, ready_file: Path | None, json: bool, report: Report
+) -> None:
     log = Log(config.log.level, config.log.format)
     stopping = _on_signals(log, report)
     with _announcing(ready_file) as announce:
         async with open_coordinator(config, log) as running:
+            begun = None
+            if state is not None and running.server.serving:
+                begun = await begin(running, config, state)
+            elif state is not None:
+                log.warn("the run of the file is not looked for: another server holds the journals", run=state.run)
             settle_memory()
             announce(running.url)
-            typer.echo(_as_line(ready_facts(config, running)) if json else ready_line(config, running))
+            typer.echo(_as_line(ready_facts(config, running, begun)) if json else ready_line(config, running, begun))
             await _either(stopping, running.server.broken)
         log.info("stopped", host=running.server.name)
         report.measurements = [Measurement("runs", len(running.server.runs), "runs")]
@@ -145,22 +166,29 @@ def settle_memory() -> None:
     gc.freeze()
 
 
-def ready_line(config: ServerConfig, running: Running) -> str:
+def ready_line(config: ServerConfig, running: Running, begun: dict[str, Any] | None = None) -> str:
+    """``begun``: the run it was started with, as it is shown."""
     where = "journals in memory only" if config.store.kind == "memory" else f"journals in {_place(config)}"
     if not running.server.serving:
         return f"quoracy {__version__} follows on {running.url}, {where}: another server holds them; takes over from it"
     there = "" if running.url == URL else f" {running.url}"
     doors = [address for door, address in running.addresses.items() if door != "tcp"]
     serves = f"{running.url}{' and ' if doors else ''}{', '.join(doors)}"
-    line = f"quoracy {__version__} serves {serves}, {where}; next: quoracy run create NAME{there}"
+    line = f"quoracy {__version__} serves {serves}, {where}; "
+    if begun is None:
+        line += f"next: quoracy run create NAME{there}"
+    else:
+        run = plain(begun["run"])
+        line += f"run {run} is {begun['phase']}; {how_to_join(begun['kind'], running.url, run)}"
     if config.listen.host in WILDCARDS and not config.listen.advertise:
         line += f"; nobody can connect to {config.listen.host}: set listen.advertise to the name that others use"
     return line + ("; insecure: whoever reaches it owns every run" if config.access.insecure else "")
 
 
-def ready_facts(config: ServerConfig, running: Running) -> dict[str, Any]:
+def ready_facts(config: ServerConfig, running: Running, begun: dict[str, Any] | None = None) -> dict[str, Any]:
     """The same for programs."""
-    return {
+    more = {} if begun is None else {"run": begun["run"]}
+    return more | {
         "url": running.url, "host": running.server.name, "folder": _folder(config), "store": config.store.kind,
         "serving": running.server.serving, "version": __version__, "pid": os.getpid(), "doors": running.addresses,
     }  # fmt: skip

@@ -25,6 +25,8 @@ from quoracy.core.kinds import KINDS
 from quoracy.core.wanted import wanted
 
 COMMAND_LINE: Final = "the command line"
+BACKENDS: Final = ("local", "s3")
+S3: Final = "s3://"
 _LEVELS: Final = {"trace": "debug", "warning": "warn"}
 _KNOWN_LEVELS: Final = ("debug", "info", "warn", "error")
 
@@ -67,6 +69,14 @@ def tables() -> Iterator[tuple[str, type[msgspec.Struct]]]:
         yield f"runs.{kind.name}", kind.config
 
 
+def log_levels(environ: Mapping[str, str]) -> Iterator[tuple[str, str]]:
+    """What the environment says about the log, with the variable that says so; the last one wins."""
+    if level := _rust_level(environ.get("RUST_LOG", "")):
+        yield level, "RUST_LOG"
+    if level := environ.get("QUORACY_LOG", "").strip().lower():
+        yield _LEVELS.get(level, level), "QUORACY_LOG"
+
+
 class _Reading:
     """Values as they come in, and all that is wrong with them."""
 
@@ -88,10 +98,8 @@ class _Reading:
 
     def take_environment(self, environ: Mapping[str, str]) -> None:
         """A variable that is set to nothing counts as not set."""
-        if level := _rust_level(environ.get("RUST_LOG", "")):
-            self.take("log.level", level, "RUST_LOG")
-        if level := environ.get("QUORACY_LOG", "").strip().lower():
-            self.take("log.level", _LEVELS.get(level, level), "QUORACY_LOG")
+        for level, variable in log_levels(environ):
+            self.take("log.level", level, variable)
         if folder := environ.get("QUORACY_DATA", ""):
             self.take("store.folder", folder, "QUORACY_DATA")
         if interval := environ.get("HEARTBEAT_INTERVAL", "").strip():
@@ -99,6 +107,22 @@ class _Reading:
                 self.take("runs.cluster.heartbeat_interval_s", interval_ms / 1000, "HEARTBEAT_INTERVAL")
             else:
                 self.problems.append(ConfigError("HEARTBEAT_INTERVAL", interval, "a whole number of milliseconds"))
+
+        self._take_backend(environ.get("STORAGE_BACKEND", "").strip(), environ.get("CHECKPOINT_BUCKET", "").strip())
+
+    def _take_backend(self, backend: str, bucket: str) -> None:
+        """Where objects are kept, in the words of other coordinators. Without STORAGE_BACKEND the bucket is some other
+        program's."""
+        before = str(self.given.get("store.objects", ("", ""))[0])
+        if backend not in ("", *BACKENDS):
+            self.problems.append(ConfigError("STORAGE_BACKEND", backend, f"one of: {', '.join(BACKENDS)}"))
+        elif backend == "local" and before.startswith(S3):
+            self.take("store.objects", "", "STORAGE_BACKEND")
+        elif backend == "s3" and bucket:
+            self.take("store.objects", bucket if bucket.startswith(S3) else S3 + bucket, "CHECKPOINT_BUCKET")
+        elif backend == "s3" and not before.startswith(S3):
+            fix = "the bucket for STORAGE_BACKEND=s3, as NAME or s3://NAME/PREFIX?endpoint=https://HOST:PORT"
+            self.problems.append(ConfigError("CHECKPOINT_BUCKET", bucket, fix))
 
     def take(self, field: str, value: Any, source: str) -> None:
         if field in self.types:

@@ -99,7 +99,8 @@ class Store(msgspec.Struct, frozen=True):
     """The key of that certificate, in PEM and not encrypted, and readable by its owner only."""
     objects: Text = ""
     """Where the weights of federated runs and the checkpoints of witnessed ones are kept: a folder, or
-    s3://bucket/prefix?endpoint=https://host:port, which servers on several machines need. Empty: the folder objects in
+    s3://bucket/prefix?endpoint=https://host:port, which servers on several machines need. STORAGE_BACKEND=s3 with
+    CHECKPOINT_BUCKET says the same. Empty: the folder objects in
     ``folder``, and with the kind memory a temporary one, since the process that aggregates cannot see this one's
     memory."""
 
@@ -131,13 +132,15 @@ class Access(msgspec.Struct, frozen=True):
     """Who may come in."""
 
     tokens: Literal["auto", "required", "off"] = "auto"
-    """auto asks for none on loopback, where every user of this machine is trusted, and for one everywhere else."""
+    """auto asks for none on loopback, and for one everywhere else. Where none is asked it is the server's own user that
+    needs none, as the kernel says whose a connection is: other users of the machine show one all the same, unless
+    ``insecure`` lets them in."""
     session_s: Annotated[float, Meta(ge=1.0, le=31_536_000)] = 86_400.0
     """How long the session token of a member is good. While the member beats, it gets a newer one when half of that is
     over: so it ends only for those who are gone."""
     insecure: bool = False
     """Listen on an address that others can reach, without TLS or without tokens. Whoever reaches the port owns every
-    run."""
+    run: on loopback every user of this machine."""
 
 
 class ConnectionLimits(msgspec.Struct, frozen=True):

@@ -14,6 +14,7 @@ from typing import Final
 
 from quoracy.core.errors import ConfigError, QuoracyError
 from quoracy.stores.opening import open_pulse
+from quoracy.version import INSTALL_TORCH
 
 STORES: Final = ("sqlite", "tcpstore", "etcd")
 PATIENCE_S: Final = 30.0
@@ -26,7 +27,7 @@ def serving(kind: str, folder: Path) -> Iterator[str]:
         case "sqlite":
             yield f"sqlite://{folder}/store"
         case "tcpstore":
-            _needs("torch", "tcpstore", "pip install 'quoracy[torch]'")
+            _needs("torch", "tcpstore", INSTALL_TORCH)
             port = _free_port()
             command = [sys.executable, "-m", "quoracy.stores.tcpstore", "--port", str(port)]
             with _running(command, folder / "tcpstore.log", f"tcpstore://127.0.0.1:{port}") as url:

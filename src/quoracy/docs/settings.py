@@ -19,8 +19,9 @@ HEAD = """\
 Settings of a Quoracy server: quoracy serve --config FILE
 
 Every setting stands here with its reason, what it takes, and its default, behind a # without a space: take that away to
-change it. Later ones win: the defaults, this file, the environment (QUORACY_DATA, QUORACY_LOG or RUST_LOG, and
-HEARTBEAT_INTERVAL in milliseconds), the command line."""
+change it. Later ones win: the defaults, this file, the environment (QUORACY_DATA; QUORACY_LOG or RUST_LOG;
+HEARTBEAT_INTERVAL in milliseconds; STORAGE_BACKEND, which is local or s3, and CHECKPOINT_BUCKET with s3), the command
+line."""
 
 
 def settings_page(config: ServerConfig | None = None, sources: Mapping[str, str] | None = None) -> str:

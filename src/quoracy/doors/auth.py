@@ -3,6 +3,7 @@
 roles    Role, Action: who may do what
 tokens   Authority, Identity: role tokens and session tokens, made from the server's secret
 limits   Meter: how much one identity may send, and how often it may be connected
+local_users  LocalUsers: where no tokens are asked, whose a loopback connection is
 trust/   member keys, TLS, a private authority: what clients need as well
 config   check_binding: where a server may listen without proof
 

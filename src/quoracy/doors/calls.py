@@ -113,7 +113,7 @@ class Calls(Standins[WorkerStandin]):
         standin, accepted = await self.join(identity, run, join, newest)
         result = accepted.result or {}
         standing: Standing = await self._standing(standin, int(result["incarnation"]))
-        token = standin.token if self._service.tokens else ""
+        token = standin.token if self._service.proves(identity) else ""
         return Registered(
             run, join.member, int(result["incarnation"]), token, accepted.entry, result, standing.barriers
         )

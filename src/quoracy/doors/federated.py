@@ -20,7 +20,7 @@ from quoracy.core.federated import Federated
 from quoracy.core.federated.config import Config
 from quoracy.core.federated.events import Beat, BeatSeen, ParticipantJoined, ParticipantLeft, UpdateOffered
 from quoracy.core.federated.state import Verdict
-from quoracy.core.federated.views import ROUND, Standing
+from quoracy.core.federated.views import ROUND, Standing, passing
 from quoracy.core.machine import MemberEvent
 from quoracy.core.members import Accepted, Cause, superseded
 from quoracy.core.messages import Hello
@@ -123,6 +123,7 @@ class FederatedCalls(Standins[ParticipantStandin]):
         self, identity: Identity, run: str, join: ParticipantJoined, *, newest: bool = False
     ) -> Entered | Later:
         """``newest`` as in ``join``. Raises Refused."""
+        self._service.served(run, identity)
         config = self._config(run)
         try:
             standin, accepted = await self.join(identity, run, join, newest)
@@ -131,7 +132,7 @@ class FederatedCalls(Standins[ParticipantStandin]):
                 raise
             return Later(error.refusal.retry_s() or config.heartbeat_timeout_s, error.refusal.why)
         result = accepted.result or {}
-        token = standin.token if self._service.tokens else ""
+        token = standin.token if self._service.proves(identity) else ""
         return Entered(
             run, join.member, int(result["incarnation"]), token, accepted.entry, int(result["seat"]),
             float(result["heartbeat_interval_s"]), float(result["heartbeat_timeout_s"]),
@@ -154,7 +155,8 @@ class FederatedCalls(Standins[ParticipantStandin]):
             phase, number = await standin.hear(News(known), lambda: self._service.hello(standin, hello), wait_s)
         except TimeoutError:
             return seen, self._renewed(standin)
-        return BeatSeen(seen.seq, phase, number), self._renewed(standin)
+        told = BeatSeen(seen.seq, phase, number, *passing(federated(self._service.served(run)).task))
+        return told, self._renewed(standin)
 
     async def start(self, identity: Identity, token: str, run: str, member: str, incarnation: int) -> Assignment:
         """What this participant is to train in the open round. Raises Refused; as ``round_early`` if it is not to."""

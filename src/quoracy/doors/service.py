@@ -26,6 +26,7 @@ from quoracy.core.messages import Answered, Call, Declined, Hello, Sign, Told, T
 from quoracy.core.witnessed.events import CheckpointStored
 from quoracy.doors.auth import ANYONE, NOBODY, Action, Authority, Identity, Role, check_proof
 from quoracy.doors.kept import looked, stored_of
+from quoracy.doors.local_users import LocalUsers
 from quoracy.doors.questions import QUESTIONS, Operator
 from quoracy.doors.questions_federated import FEDERATED_QUESTIONS, where_weights
 from quoracy.doors.questions_series import SERIES_QUESTIONS
@@ -38,6 +39,7 @@ from quoracy.ports import Series
 from quoracy.stores import MemorySeries
 from quoracy.wire.messages import Granted, Replied
 
+NAMES_SHOWN: Final = 5
 TABLES: Final = (QUESTIONS, SERIES_QUESTIONS, FEDERATED_QUESTIONS, WITNESSED_QUESTIONS)
 
 
@@ -74,6 +76,8 @@ class Service:
         """Of runs whose data is behind the data door."""
         self.modules: tuple[str, ...] = ()
         """That settings of runs may name code from."""
+        self.local_users: LocalUsers | None = None
+        """Tells who may come without a token where none are asked; None: whoever reaches a door may."""
         self.http = ""
         """The address of the HTTP door, if there is one."""
         self.operator = Operator(server)
@@ -129,7 +133,11 @@ class Service:
 
     def _not_taken(self, guest: Guest, run: ServedRun | None, sign: Sign) -> Declined:
         entered = guest.entered.get((sign.run, sign.member))
-        refusal = self._no_run(sign.run) if run is None else _not_entered(sign.member, sign.incarnation, entered)
+        refusal = (
+            self._no_run(sign.run, guest.identity)
+            if run is None
+            else _not_entered(sign.member, sign.incarnation, entered)
+        )
         return Declined(sign.member, sign.incarnation, "signal", refusal)
 
     def answered(self, guest: Guest, run: str, message: Answered) -> None:
@@ -170,25 +178,28 @@ class Service:
             identity = guest.identity
             why = f"a token for {identity.role.value}s of {identity.run!r} does not let members into {run!r}"
             return Refusal("forbidden", why, "use a join token for this run")
-        return self.server.runs.get(run) or self._no_run(run)
+        return self.server.runs.get(run) or self._no_run(run, guest.identity)
 
-    def _no_run(self, run: str) -> Refusal:
-        known = ", ".join(sorted(self.server.runs)[:5]) or "none"
-        why = f"there is no run {run!r} here (there are: {known})"
-        return Refusal("unknown_run", why, "create it, or correct the name")
+    def _no_run(self, run: str, identity: Identity) -> Refusal:
+        """With the names there are, as far as this one may look at them."""
+        names = [name for name in sorted(self.server.runs) if identity.check(Action.LOOK, name) is None]
+        more = f" and {len(names) - NAMES_SHOWN} more" if len(names) > NAMES_SHOWN else ""
+        known = f"{', '.join(names[:NAMES_SHOWN])}{more}" or "none"
+        told = "" if identity is NOBODY else f" (there are: {known})"
+        return Refusal("unknown_run", f"there is no run {run!r} here{told}", "create it, or correct the name")
 
     def _speaks(self, guest: Guest, run: str, member: str, incarnation: int) -> bool:
         """Whether this incarnation has entered here, or does so with this message: without tokens, whoever says who it
         is is believed. Through a connection of an older incarnation nobody speaks for a newer one even then."""
         entered = guest.entered.get((run, member))
-        if entered is None and not self.tokens:
+        if entered is None and not self.proves(guest.identity):
             guest.entered[run, member] = entered = incarnation
         return entered == incarnation
 
     def _enter(self, guest: Guest, hello: Hello) -> Refusal | None:
         if not hello.incarnation or guest.entered.get((hello.run, hello.member)) == hello.incarnation:
             return None
-        if not self.tokens:
+        if not self.proves(guest.identity):
             guest.entered[hello.run, hello.member] = hello.incarnation
             return None
         expires_s = self.check_session(hello.token, hello.run, hello.member, hello.incarnation)
@@ -230,7 +241,7 @@ class Service:
         if isinstance(join, Refusal):
             return None
         if not join.key:
-            if not self.tokens:
+            if not self.proves(guest.identity):
                 return None
             return Refusal("bad_token", "joins must name a key here", "join with a key; the SDK makes one by itself")
         challenge, signature = join.proof[:CHALLENGE_BYTES], join.proof[CHALLENGE_BYTES:]
@@ -244,11 +255,21 @@ class Service:
 
     # -- people and tools -------------------------------------------------------------------------------------------
 
-    def identify(self, token: str) -> Identity | Refusal:
-        """Who somebody is that shows this token. A session token is good for its member alone, and only together with
-        its name: see ``Calls``; by itself it opens nothing."""
+    def stranger(self, peer: Any, here: Any) -> Refusal | None:
+        """Why a connection between these two ends needs a token; None if it needs none. Doors ask this when they accept
+        the connection: afterwards its port may belong to somebody else."""
+        return None if self.tokens or self.local_users is None else self.local_users.stranger(peer, here)
+
+    def proves(self, identity: Identity) -> bool:
+        """Whether its members have to prove who they are: all but those of whom no token is asked."""
+        return self.tokens or identity is not ANYONE
+
+    def identify(self, token: str, stranger: Refusal | None) -> Identity | Refusal:
+        """Who somebody is that shows this token. ``stranger``: why its connection needs one, if it does. A session
+        token is good for its member alone, and only together with its name: see ``Calls``; by itself it opens
+        nothing."""
         if not token and not self.tokens:
-            return ANYONE
+            return stranger or ANYONE
         if is_session_token(token):
             return NOBODY
         return self.authority.check_token(token, time.time())
@@ -265,6 +286,8 @@ class Service:
             if not identity.role.allows(action) or (run and not identity.covers(run)):
                 why = f"a token for {identity.role.value}s of {identity.run!r} does not allow {what} of {run!r}"
                 raise Refused(Refusal("forbidden", why, "use a token with another role"))
+            if run and what != "create":
+                self.served(run, identity)
             if action is not Action.LOOK and isinstance(request := arguments.get("request"), str) and request:
                 asked = {name: value for name, value in arguments.items() if name != "request"}
                 await self.once(identity, request, what, run, asked)
@@ -298,10 +321,11 @@ class Service:
         """Where the weights of a run are: what a participant is told with its assignment."""
         return await where_weights(self, run)
 
-    def served(self, run: str) -> ServedRun:
+    def served(self, run: str, identity: Identity = NOBODY) -> ServedRun:
+        """``identity``: who asks, and may be told which runs there are instead."""
         found = self.server.runs.get(run)
         if found is None:
-            raise Refused(self._no_run(run))
+            raise Refused(self._no_run(run, identity))
         return found
 
 

@@ -203,7 +203,7 @@ class Standins(Generic[S]):
 
     def _admit(self, identity: Identity, token: str, run: str, member: str, incarnation: int) -> S:
         """The stand-in of this life, for whoever shows its token. Raises Refused."""
-        if self._service.tokens or is_session_token(token):
+        if self._service.proves(identity) or is_session_token(token):
             expires_s = self._service.check_session(token, run, member, incarnation)
             if isinstance(expires_s, Refusal):
                 raise Refused(expires_s)

@@ -51,6 +51,7 @@ class Connection(asyncio.Protocol):
         self.entered: dict[tuple[str, str], int] = {}
         self.renew_s: dict[tuple[str, str], float] = {}
         self.address = "?"
+        self._stranger: Refusal | None = None
 
     # -- asyncio ----------------------------------------------------------------------------------------------------
 
@@ -59,6 +60,7 @@ class Connection(asyncio.Protocol):
         self._transport.set_write_buffer_limits(high=self._door.limits.max_unsent_bytes)
         peer = transport.get_extra_info("peername")
         self.address = str(peer[0]) if peer else "?"
+        self._stranger = self._service.stranger(peer, transport.get_extra_info("sockname"))
         sock = transport.get_extra_info("socket")
         if sock is not None:
             sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
@@ -127,7 +129,7 @@ class Connection(asyncio.Protocol):
             self.close(Refusal("malformed", f"{type(message).__name__} before a greeting", "greet first"))
             return
         version = agree(message.oldest, message.newest)
-        identity = self._service.identify(message.token)
+        identity = self._service.identify(message.token, self._stranger)
         for outcome in (version, identity):
             if isinstance(outcome, Refusal):
                 self.close(outcome)

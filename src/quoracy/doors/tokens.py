@@ -88,7 +88,7 @@ class Identity(msgspec.Struct, frozen=True):
 
 
 ANYONE: Final = Identity(Role.ADMIN, name="anyone")
-"""Who speaks where no tokens are asked: on loopback, or with --insecure."""
+"""Who speaks where no tokens are asked: the server's own user on loopback, or whoever comes with --insecure."""
 NOBODY: Final = Identity(Role.VIEWER, "", "nobody")
 """Who has not said yet who it is: may look at no run."""
 

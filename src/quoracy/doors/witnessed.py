@@ -160,10 +160,10 @@ class WitnessedCalls(Standins[WitnessStandin]):
 
     async def enter(self, identity: Identity, run: str, join: MemberJoined) -> Entered:
         """Raises Refused."""
-        config = course_of(self._service.served(run)).config
+        config = course_of(self._service.served(run, identity)).config
         standin, accepted = await self.join(identity, run, join, False)
         result = accepted.result or {}
-        token = standin.token if self._service.tokens else ""
+        token = standin.token if self._service.proves(identity) else ""
         return Entered(
             run, join.member, int(result["incarnation"]), token, accepted.entry, str(result["status"]),
             int(result["epoch"]), config.heartbeat_interval_s, config.heartbeat_timeout_s,

@@ -38,11 +38,6 @@ class Line(msgspec.Struct):
     """Who was still fetching the model when it was decided; None where that was compacted away."""
     phases: Phases = Phases(0, 0, None)
 
-    def stayed(self) -> list[str]:
-        """Who was in, and came to its end."""
-        out = {rank for rank, _ in (*self.decision.gone, *self.left)}
-        return [rank for rank in self.was_in if rank not in out]
-
     def eventful(self) -> bool:
         """Whether it differs from what everybody expects: all who were in go on."""
         decision = self.decision

@@ -26,14 +26,17 @@ from quoracy.hosts.decisions import NONE, Line, phases, restored
 from quoracy.hosts.peerless import PLACE, Shared
 from quoracy.ports import Append, Appended
 
+NAMES_SHOWN = 5
 _signals: Reader[Any] = Reader(RanksSignal, "signal")
 
 
 class UnknownRun(QuoracyError):
     code = "unknown_run"
 
-    def __init__(self, run: str, where: str) -> None:
-        self.why = f"there is no run {run!r} in {where}"
+    def __init__(self, run: str, where: str, names: list[str]) -> None:
+        more = f" and {len(names) - NAMES_SHOWN} more" if len(names) > NAMES_SHOWN else ""
+        there = f"{', '.join(sorted(names)[:NAMES_SHOWN])}{more}" or "none"
+        self.why = f"there is no run {run!r} in {where} (there are: {there})"
         self.fix = "correct the name or the store; the first rank that comes creates a run"
         super().__init__(f"{self.why}; {self.fix}")
 
@@ -77,7 +80,7 @@ class Onlooker:
                 run = Run.create(PEERLESS, decode_created(decode_entry(payload, self._name, 1)))
             pending = self._fold(run, payload, pending)
         if run is None:
-            raise UnknownRun(self._name, self._where)
+            raise UnknownRun(self._name, self._where, self._shared.journal.runs())
         return run
 
     def _fold(self, run: Run, payload: bytes, pending: Line) -> Line:
@@ -138,14 +141,10 @@ class Onlooker:
     def _shown(self, collector: Collector, moved: dict[str, int], began_us: int, at_us: int) -> dict[str, Any]:
         shown = collector.overview(self._machine(), at_us)
         shown.pop("log")
-        last: dict[str, int] = {}
-        for line in self.lines:
-            last |= dict.fromkeys(line.stayed(), line.decision.number)
         for rank in shown["ranks"]:
             name = str(rank["rank"])
             rank["beating"] = name in moved
             rank["beat_age_s"] = seconds(at_us - moved.get(name, began_us))
-            rank["last_iteration"] = last.get(name)
             if rank["silent_s"] is None:
                 rank["beat_age_s"] = None
         config = msgspec.structs.asdict(self.crew.config)

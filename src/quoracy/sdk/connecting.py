@@ -26,6 +26,7 @@ def connect(
     connect_timeout_s: float = 30.0,
     give_up_s: float | None = 600.0,
     drain_s: float = 20.0,
+    wait: bool = False,
 ) -> Worker:
     """Join a run as one of its workers. Returns when the coordinator counts this process in.
 
@@ -45,9 +46,12 @@ def connect(
     ``on_order``: called with each order of an operator, inside the next call of this worker and in its thread.
     ``connect_timeout_s``: how long to look for a coordinator now. ``give_up_s``: how long to wait for one that goes
     away later; None: for ever. ``drain_s``: how long after SIGTERM to wait for the barrier under way.
+    ``wait``: if there is no such run, wait until somebody creates it. Without it that raises, with the names there are.
     """
     patience = Patience(connect_timeout_s, give_up_s, drain_s)
-    told = settings(url, run, member, token=token, ca=ca, key=key, about=about_worker(gpus, labels), patience=patience)
+    told = settings(
+        url, run, member, token=token, ca=ca, key=key, about=about_worker(gpus, labels), patience=patience, wait=wait
+    )
     return Worker(told, auto=auto, handle_sigterm=handle_sigterm, on_order=on_order)
 
 
@@ -67,8 +71,11 @@ def connect_async(
     connect_timeout_s: float = 30.0,
     give_up_s: float | None = 600.0,
     drain_s: float = 20.0,
+    wait: bool = False,
 ) -> Connecting:
     """``connect`` for asyncio: ``async with connect_async(...) as worker``, or ``await connect_async(...)``."""
     patience = Patience(connect_timeout_s, give_up_s, drain_s)
-    told = settings(url, run, member, token=token, ca=ca, key=key, about=about_worker(gpus, labels), patience=patience)
+    told = settings(
+        url, run, member, token=token, ca=ca, key=key, about=about_worker(gpus, labels), patience=patience, wait=wait
+    )
     return Connecting(told, auto=auto, handle_sigterm=handle_sigterm, on_order=on_order)

@@ -13,15 +13,24 @@ from quoracy.sdk.errors import Unreachable
 AGAIN_S: Final = 1.0
 
 
-def only_run(kind: str, url: str, token: str | None, ca: str | os.PathLike[str] | None, give_up_s: float | None) -> str:
-    """A coordinator that does not answer is asked again and again."""
+def only_run(
+    kind: str,
+    url: str,
+    token: str | None,
+    ca: str | os.PathLike[str] | None,
+    give_up_s: float | None,
+    wait: bool = False,
+) -> str:
+    """A coordinator that does not answer is asked again and again; with ``wait`` also one that has no such run yet."""
     token = os.environ.get("QUORACY_TOKEN", "") if token is None else token
     began_s = time.monotonic()
     while True:
         try:
             with Asker(url, token=token, ca=None if ca is None else str(ca)) as asker:
-                runs = asker.ask("runs")
-            break
+                names = [str(run["run"]) for run in asker.ask("runs") if run["kind"] == kind]
+            if names or not wait:
+                break
+            time.sleep(AGAIN_S)
         except Unreachable:
             if give_up_s is not None and time.monotonic() - began_s >= give_up_s:
                 raise
@@ -29,7 +38,6 @@ def only_run(kind: str, url: str, token: str | None, ca: str | os.PathLike[str] 
         except Refused as error:
             fix = f"name it: run=..., or QUORACY_RUN ({error.refusal.why})"
             raise ConfigError("run", None, fix) from None
-    names = [str(run["run"]) for run in runs if run["kind"] == kind]
     if len(names) == 1:
         return names[0]
     there = ", ".join(names) or f"no {kind} run"

@@ -7,6 +7,7 @@ from typing import Any, Final
 
 from quoracy.core.cluster.views import Passage
 from quoracy.core.errors import ConfigError, Refusal
+from quoracy.sdk.companion import log
 from quoracy.sdk.drain import Drain
 from quoracy.sdk.errors import (
     BarrierAborted,
@@ -31,6 +32,7 @@ class Flows(Flowing[Mirror]):
         super().__init__(mirror, page, drain)
         self._auto = auto
         self._entering = False
+        self._said = ""
 
     # -- coming and going -------------------------------------------------------------------------------------------
 
@@ -41,7 +43,10 @@ class Flows(Flowing[Mirror]):
             if mirror.ended is not None:
                 raise again(mirror.ended)
             if mirror.turned is not None:
-                raise from_refusal(mirror.turned)
+                if not mirror.settings.waits_out(mirror.turned):
+                    raise from_refusal(mirror.turned)
+                self._tell_once(f"{mirror.turned.why}; waits until somebody creates it")
+                until = now() + self._patience.connect_timeout_s
             if now() >= until:
                 raise self._unreachable(f"for {self._patience.connect_timeout_s:g} s")
             yield until
@@ -75,6 +80,12 @@ class Flows(Flowing[Mirror]):
                 yield from self.recovered() if mirror.state == "Recovering" else self.ready()
             finally:
                 self._entering = False
+
+    def _tell_once(self, what: str) -> None:
+        """To the log: why it waits, whenever that is something else."""
+        if what != self._said:
+            self._said = what
+            log.info("%s: %s", self._mirror.settings.member, what)
 
     # -- reporting --------------------------------------------------------------------------------------------------
 
@@ -133,8 +144,12 @@ class Flows(Flowing[Mirror]):
 
     def _hold(self) -> Flow[None]:
         """An operator's pause: everybody stays here until resume."""
+        held = self._mirror.paused
         while self._mirror.paused and self._drain.since_s is None:
+            self._tell_once("an operator's pause: held here until resume")
             yield from self._news()
+        if held:
+            self._tell_once("goes on after an operator's pause")
 
     def _leave_draining(self, what: str, passage: Passage | None) -> Flow[None]:
         error = Draining(f"SIGTERM came, {what}, and this worker has left", passage)

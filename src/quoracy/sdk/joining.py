@@ -42,6 +42,7 @@ def join(
     handle_sigterm: bool | None = None,
     give_up_s: float | None = None,
     drain_s: float = 20.0,
+    wait: bool = False,
 ) -> MemberSummary:
     """Take part in a witnessed run until it is over. Returns how it went.
 
@@ -63,6 +64,7 @@ def join(
     ``handle_sigterm``: leave properly when SIGTERM comes; None: if this is the main thread and the program has no
     handler of its own. ``drain_s``: so long a round under way may go on before.
     ``give_up_s``: how long to look for a coordinator and to wait to be let in. None: for ever.
+    ``wait``: if there is no such run, wait until somebody creates it. Without it that raises, with the names there are.
 
     Raises ``Ejected``, ``AccessDenied``, ``Unreachable`` after ``give_up_s``, and what the trainer raises.
     """
@@ -91,12 +93,13 @@ def prepare(
     handle_sigterm: bool | None = None,
     give_up_s: float | None = None,
     drain_s: float = 20.0,
+    wait: bool = False,
 ) -> Member:
     """One that has begun to look for its coordinator."""
     if trainer is None:
         raise ConfigError("trainer", None, "name it: module:Trainer; with Quoracy come: digits, fashion")
     asked = url or os.environ.get("QUORACY_URL") or URL
-    named = run or os.environ.get("QUORACY_RUN") or only_run("witnessed", asked, token, ca, give_up_s)
+    named = run or os.environ.get("QUORACY_RUN") or only_run("witnessed", asked, token, ca, give_up_s, wait)
     called = check_member(member or os.environ.get("QUORACY_MEMBER") or lasting_name(named, "member"))
     key_path = Path(identity or os.environ.get("QUORACY_KEY") or _default_key(named, called)).absolute()
     key = MemberKey.open(_made(key_path))
@@ -107,6 +110,7 @@ def prepare(
             url, named, called, token=token, ca=ca, key=key_path,
             about={"addresses": exchange.addresses, "labels": labels or {}},
             patience=Patience(give_up_s=give_up_s, drain_s=drain_s), joins=MemberJoined, kind="witnessed",
+            wait=wait,
         )  # fmt: skip
         builder = Builder(told, asked, key, exchange, trainer, device, source, store, weights, cache)
         made = Member(told, builder.tools, on_news=on_news, handle_sigterm=handle_sigterm)

@@ -9,8 +9,6 @@ from quoracy.sdk.errors import Draining, from_refusal
 from quoracy.sdk.flowing import Flow, Flowing, now, sooner
 from quoracy.sdk.witnessing_mirror import WitnessingMirror
 
-NOT_YET: Final = frozenset({"come_later", "unknown_run", "not_serving", "draining", "overloaded", "too_fast"})
-"""Refusals of a join that pass: the run may be created later, somebody may leave."""
 LEFT: Final = "drained after SIGTERM"
 
 
@@ -50,7 +48,7 @@ class MemberFlows(Flowing[WitnessingMirror]):
             self._since_s = now()
         if mirror.joined:
             return
-        if mirror.turned is not None and mirror.turned.code not in NOT_YET:
+        if mirror.turned is not None and not mirror.settings.passes(mirror.turned):
             raise from_refusal(mirror.turned)
         until = self._patience_until()
         if until is not None and now() >= until:

@@ -14,10 +14,12 @@ import msgspec
 
 from quoracy.core.errors import Refusal
 from quoracy.core.witnessed import facts
+from quoracy.core.witnessed.state import MemberState
 from quoracy.core.witnessed.views import RoundShown, Standing
 from quoracy.sdk.companion import log
 from quoracy.sdk.line import Outage
 
+WAITS: Final = MemberState.PENDING.value
 UNREACHED_SHOWN: Final = 3
 """Peers of which it is said why."""
 
@@ -71,10 +73,15 @@ class Teller:
 
     def round(self, shown: RoundShown) -> None:
         now = (shown.epoch, shown.round, shown.phase)
-        if now != self._round:
-            self._round = now
-            text = f"epoch {shown.epoch} round {shown.round}: {shown.phase}"
-            self._tell("round", text, logging.DEBUG, epoch=shown.epoch, round=shown.round, step=shown.step)
+        if now == self._round:
+            return
+        self._round = now
+        text = f"epoch {shown.epoch} round {shown.round}: {shown.phase}"
+        what, level = "round", logging.DEBUG
+        if self._state[0] == WAITS:  # it has nothing else to tell
+            what, level = "standing", logging.INFO
+            text = f"{self._member} is {WAITS}; {text}"
+        self._tell(what, text, level, epoch=shown.epoch, round=shown.round, step=shown.step)
 
     def did(self, job: Any, outcome: Any, seconds: float, came_from: str) -> None:
         took = f"{seconds:.2f} s"

@@ -36,7 +36,6 @@ from quoracy.trust.keys import MemberKey
 
 AGAIN_S: Final = 1.0
 LOOK_S: Final = 0.1
-NOT_YET: Final = frozenset({"unknown_run", "not_serving", "draining", "overloaded", "too_fast"})
 
 
 class Builder:
@@ -149,7 +148,7 @@ class Builder:
                 return self._ask_once(question)
             except (Unreachable, Refused) as error:
                 late = give_up_s is not None and time.monotonic() - began_s >= give_up_s
-                if late or (isinstance(error, Refused) and error.code not in NOT_YET):
+                if late or (isinstance(error, Refused) and not self._told.passes(error.refusal)):
                     raise
                 member.trouble(f"the coordinator does not tell the run's {question}: {error}")
             again_s = time.monotonic() + AGAIN_S

@@ -106,6 +106,8 @@ class Partaking(Membership):
         self._asked_us = 0
         self._now_us = 0
         self._put_off = 0
+        self._passing = ("", 0, "")
+        """Where the run itself stood at the last heartbeat: those who wait are told."""
         self._unfit: Refusal | None = None
         """Why the last offer could not be taken."""
 
@@ -178,6 +180,10 @@ class Partaking(Membership):
         if topic != "heartbeat":
             return
         seen = value if isinstance(value, BeatSeen) else msgspec.convert(value, BeatSeen)
+        passing = (seen.run_phase, seen.round, seen.reason)
+        if self.work is None and seen.run_phase and passing != self._passing:
+            self._note("phase", passing)
+        self._passing = passing
         known = self.standing
         same = known is not None and known.phase == seen.phase and (seen.phase != ROUND or known.round == seen.round)
         if not same:

@@ -61,6 +61,8 @@ class PartakingBridge(Crossing):
                 self._out.append(pipe.Dropped(0 if self._work is None else self._work.ticket, note.value))
             case "verdict":
                 self._out.append(pipe.Judged(note.value))
+            case "phase":
+                self._out.append(pipe.Passes(*note.value))
             case "finished":
                 self._out.append(pipe.Over(note.value))
 

@@ -14,8 +14,6 @@ from quoracy.sdk.partaking import Offer, Work
 from quoracy.sdk.partaking_mirror import PartakingMirror
 
 NEWS: Final[Any] = object()
-NOT_YET: Final = frozenset({"come_later", "unknown_run", "not_serving", "draining", "overloaded", "too_fast"})
-"""Refusals of a join that pass: the run may be created later, somebody may leave."""
 LEFT: Final = "drained after SIGTERM"
 
 
@@ -123,7 +121,7 @@ class PartakingFlows(Flowing[PartakingMirror]):
         mirror = self._mirror
         away = mirror.outage is not None and mirror.outage.tries > 1
         stands = None if mirror.standing is None else (mirror.standing.phase, mirror.standing.reason)
-        now_so = (mirror.known.incarnation, away, mirror.turned, stands, len(mirror.outcomes))
+        now_so = (mirror.known.incarnation, away, mirror.turned, stands, mirror.passes, len(mirror.outcomes))
         news: bool = self._told != now_so
         self._told = now_so
         return news
@@ -134,7 +132,7 @@ class PartakingFlows(Flowing[PartakingMirror]):
             self._since_s = now()
         if mirror.joined:
             return
-        if mirror.turned is not None and mirror.turned.code not in NOT_YET:
+        if mirror.turned is not None and not mirror.settings.passes(mirror.turned):
             raise from_refusal(mirror.turned)
         until = self._patience_until()
         if until is not None and now() >= until:

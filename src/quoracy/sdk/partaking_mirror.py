@@ -40,6 +40,10 @@ class PartakingMirror(Reflection):
         self.offer: Offer | None = None
         self.outcomes: deque[Outcome] = deque()
         """That the participant has not looked at yet."""
+        self.last_round = -2
+        """The newest one that it had work in."""
+        self.passes: pipe.Passes | None = None
+        """Where the run stands while this participant waits."""
         self.over: str | None = None
         """Why the run is over; None while it is not."""
         self.losses = 0
@@ -65,6 +69,7 @@ class PartakingMirror(Reflection):
         match message:
             case pipe.Trains(work=work):
                 self.work, self.offer = msgspec.convert(work, Work), None
+                self.last_round = self.work.round
             case pipe.Dropped(ticket=ticket, why=why):
                 work = self.work
                 if work is not None and work.ticket == ticket:
@@ -72,6 +77,8 @@ class PartakingMirror(Reflection):
             case pipe.Judged(verdict=told):
                 verdict = msgspec.convert(told, Verdict)
                 self._close(Outcome(verdict.round, verdict.ticket, verdict.admitted, verdict.why))
+            case pipe.Passes():
+                self.passes = message
             case pipe.Over(reason=reason):
                 self.over = reason
 
@@ -83,4 +90,4 @@ class PartakingMirror(Reflection):
     def _fell(self, _over: Refusal) -> None:
         """The work outlives the life."""
         self.losses += 1
-        self.standing = None
+        self.standing = self.passes = None

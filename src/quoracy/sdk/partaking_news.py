@@ -5,9 +5,11 @@ from __future__ import annotations
 import logging
 from typing import Any
 
+from quoracy.core.federated.state import Phase
 from quoracy.sdk.companion import log
 from quoracy.sdk.partaking import Work
 from quoracy.sdk.partaking_mirror import Outcome, PartakingMirror
+from quoracy.sdk.pipe import Passes
 from quoracy.sdk.tasks import OnNews, ParticipantNews
 
 
@@ -19,6 +21,7 @@ class Teller:
         self._away = False
         self._turned = ""
         self._standby = ""
+        self._passes: Passes | None = None
         self._trouble = ""
 
     def look(self, mirror: PartakingMirror) -> None:
@@ -47,6 +50,23 @@ class Teller:
         if why and why != self._standby:
             self._tell("standby", why)
         self._standby = why
+        self._passes_by(mirror, why)
+
+    def _passes_by(self, mirror: PartakingMirror, standby: str) -> None:
+        """The run goes on, or stands, while there is nothing to do here. ``standby``: what was said of it already."""
+        passes, standing = mirror.passes, mirror.standing
+        if passes is None or passes == self._passes or mirror.work is not None or mirror.over is not None:
+            return
+        self._passes = passes
+        if passes.run_phase == Phase.ROUND.value:
+            called = f"round {passes.round}" if passes.round >= 0 else "the round for the initial weights"
+            of = f" of {standing.rounds}" if standing is not None and passes.round >= 0 else ""
+            verdict = None if standing is None else standing.verdict
+            judged = -2 if verdict is None else verdict.round
+            part = "is done with it" if passes.round in (mirror.last_round, judged) else "was not drawn"
+            self._tell("standby", f"{called}{of} is under way; this participant {part}", round=passes.round)
+        elif passes.reason and passes.reason != standby:
+            self._tell("standby", f"{passes.run_phase.lower()}: {passes.reason}", round=passes.round)
 
     def trouble(self, what: str, error: Exception) -> None:
         """With weights. Said once for each reason."""

@@ -43,6 +43,7 @@ def participate(
     handle_sigterm: bool | None = None,
     give_up_s: float | None = None,
     drain_s: float = 20.0,
+    wait: bool = False,
 ) -> Summary:
     """Take part in a federated run until it is over. Returns how it went.
 
@@ -65,6 +66,7 @@ def participate(
     ``handle_sigterm``: leave properly when SIGTERM comes; None: if this is the main thread and the program has no
     handler of its own. In training, ``drain_s`` are given to finish and offer it; then the place is handed back.
     ``give_up_s``: how long to look for a coordinator, to wait to be let in, and to try for the weights. None: for ever.
+    ``wait``: if there is no such run, wait until somebody creates it. Without it that raises, with the names there are.
 
     Raises ``Quarantined``, ``UnfitUpdate``, ``AccessDenied``, ``Unreachable`` after ``give_up_s``, and what ``train``
     raises.
@@ -94,12 +96,13 @@ def prepare(
     handle_sigterm: bool | None = None,
     give_up_s: float | None = None,
     drain_s: float = 20.0,
+    wait: bool = False,
 ) -> Participant:
     """One that has begun to look for its coordinator."""
     asked = url or os.environ.get("QUORACY_URL") or URL
-    run = run or os.environ.get("QUORACY_RUN") or only_run("federated", asked, token, ca, give_up_s)
+    run = run or os.environ.get("QUORACY_RUN") or only_run("federated", asked, token, ca, give_up_s, wait)
     means = _means(train, initial, model, dataset, check)
-    told = _settings(url, run, participant, token, ca, key, labels, means.initial is not None, give_up_s, drain_s)
+    told = _settings(url, run, participant, token, ca, key, labels, means.initial is not None, give_up_s, drain_s, wait)
     folder = Path(cache) if cache is not None else default_folder(key_part(told.run))
 
     def depot(on_progress: Callable[[], None]) -> tuple[Depot, Callable[[], Path]]:
@@ -145,6 +148,7 @@ def _settings(
     initial: bool,
     give_up_s: float | None,
     drain_s: float,
+    wait: bool,
 ) -> Settings:
     named = run or os.environ.get("QUORACY_RUN") or ""
     return settings(
@@ -159,4 +163,5 @@ def _settings(
         joins=ParticipantJoined,
         kind="federated",
         called=lambda: lasting_name(named),
+        wait=wait,
     )

@@ -156,6 +156,14 @@ class Shown(msgspec.Struct, frozen=True, array_like=True, tag="shown"):
     value: Any
 
 
+class Passes(msgspec.Struct, frozen=True, array_like=True, tag="passes"):
+    """A federated run goes on, or stands, while this participant has nothing to do in it."""
+
+    run_phase: str
+    round: int
+    reason: str
+
+
 class Over(msgspec.Struct, frozen=True, array_like=True, tag="over"):
     """All rounds are over, or somebody has stopped the run."""
 
@@ -188,9 +196,9 @@ class Up(msgspec.Struct, frozen=True, array_like=True, tag="up"):
 
 ToTraining = (
     Done | Settled | Joined | Token | Stands | Ordered | Lost | Fell | Turned | Finished | Unfit | Up | Outage
-    | Trains | Dropped | Judged | Shown | Over
+    | Trains | Dropped | Judged | Shown | Passes | Over
 )  # fmt: skip
-OfKind = Settled | Ordered | Fell | Trains | Dropped | Judged | Shown | Over
+OfKind = Settled | Ordered | Fell | Trains | Dropped | Judged | Shown | Passes | Over
 """What not every kind is told."""
 
 to_sidecar: msgspec.msgpack.Decoder[ToSidecar] = msgspec.msgpack.Decoder(ToSidecar)

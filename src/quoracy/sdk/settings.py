@@ -12,12 +12,14 @@ from typing import Any, Final
 import msgspec
 
 from quoracy.core.cluster.events import WorkerRegistered
-from quoracy.core.errors import ConfigError
+from quoracy.core.errors import ConfigError, Refusal
 from quoracy.core.machine import Join
 from quoracy.sdk.address import Address, parse_url
 
 URL: Final = "tcp://127.0.0.1:7700"
 MAX_MEMBER: Final = 64
+NOT_YET: Final = frozenset({"come_later", "not_serving", "draining", "overloaded", "too_fast"})
+"""Refusals of a join that pass by themselves."""
 
 
 class Patience(msgspec.Struct, frozen=True):
@@ -48,6 +50,16 @@ class Settings(msgspec.Struct, frozen=True):
     patience: Patience = Patience()
     kind: str = "cluster"
     """Of the run: what its members say and are told."""
+    wait: bool = False
+    """For a run that is not there: wait until somebody creates it."""
+
+    def waits_out(self, refusal: Refusal) -> bool:
+        """Whether the run is not there, and waited for."""
+        return self.wait and refusal.code == "unknown_run"
+
+    def passes(self, refusal: Refusal) -> bool:
+        """Whether one that was turned away may be let in later: somebody may leave, a run that is waited for come."""
+        return refusal.code in NOT_YET or self.waits_out(refusal)
 
 
 def settings(
@@ -63,6 +75,7 @@ def settings(
     joins: type[Join] = WorkerRegistered,
     kind: str = "cluster",
     called: Callable[[], str] | None = None,
+    wait: bool = False,
 ) -> Settings:
     """Arguments first, then the environment, then what suits a laptop. Raises ConfigError. ``about``: what ``joins``
     says beside who joins. ``called``: gives a name to a member that has none."""
@@ -92,6 +105,7 @@ def settings(
         about,
         patience,
         kind,
+        wait,
     )
 
 

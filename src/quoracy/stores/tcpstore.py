@@ -39,6 +39,7 @@ from quoracy.stores.keyvalue.keys import checked_key, checked_value
 from quoracy.stores.keyvalue.session import PREFIX
 from quoracy.stores.tcpvigil import Vigil
 from quoracy.stores.tcpwire import Failed, HungUp, Query, Wire
+from quoracy.version import INSTALL_TORCH
 
 SCHEME = "tcpstore"
 TIMEOUT_S = 5.0
@@ -58,7 +59,7 @@ def torch_distributed() -> Any:
     try:
         import torch.distributed
     except ImportError as error:
-        fix = f"needs PyTorch, which is an extra: pip install 'quoracy[torch]' ({error})"
+        fix = f"needs PyTorch: {INSTALL_TORCH} ({error})"
         raise ConfigError("store", SCHEME, fix) from None
     return torch.distributed
 

@@ -293,3 +293,65 @@ def test_what_a_rank_is_shown() -> None:
 def test_settings_that_cannot_be_are_refused_by_name(config: dict[str, Any], field: str) -> None:
     with pytest.raises(ConfigError, match=field):
         Run.create(PEERLESS, RunCreated("demo", "ranks", 1, config))
+
+
+# -- the last iteration of a rank ----------------------------------------------------------------------------------
+
+
+def last(deck: Deck, *ranks: int) -> list[int | None]:
+    return [deck.crew.last_iteration(deck.rank(rank)) for rank in ranks]
+
+
+def test_all_who_go_on_are_at_the_new_iteration_as_soon_as_it_is_decided() -> None:
+    deck = Deck(0, 1, began_number=42, began_attempt=50, generation=1)
+    assert last(deck, 0, 1) == [42, 42]
+    deck.decide()
+    assert last(deck, 0, 1) == [43, 43]
+    deck.decide(against=(1,))
+    assert last(deck, 0, 1) == [43, 43], "repeated: they are at it again"
+
+
+def test_a_rank_that_went_is_where_it_was_last_named() -> None:
+    deck = Deck(0, 1, 2)
+    deck.decide()
+    deck.decide(gone=(1,))
+    deck.say(2)
+    deck.decide()
+    assert last(deck, 0, 1, 2) == [3, 1, 2]
+
+
+def test_a_rank_that_was_never_counted_in_has_no_last_iteration() -> None:
+    deck = Deck(0)
+    deck.join(1)
+    deck.join(2, learner=True)
+    deck.say(1)
+    assert last(deck, 1, 2) == [None, None]
+
+
+def test_a_new_life_knows_the_last_iteration_of_the_old_one() -> None:
+    """What a rank that is started again asks for first: where was I?"""
+    deck = Deck(0, 1)
+    deck.decide()
+    deck.join(1)
+    assert last(deck, 1) == [1], "it superseded a life that was in"
+    deck.decide(gone=(1,))
+    assert last(deck, 1) == [1], "given up before it was counted in"
+    deck.join(1)
+    deck.decide()
+    assert last(deck, 0, 1) == [3, 3]
+
+
+def test_last_iterations_survive_a_snapshot() -> None:
+    deck = Deck(0, 1)
+    deck.decide()
+    deck.say(1)
+    deck.decide()
+    saved = deck.run.snapshot()
+    machine: Any = Run.restore(PEERLESS, "demo", saved.n, saved.root, saved.pages).machine
+    assert [machine.crew.last_iteration(machine.crew.ranks[rank]) for rank in "01"] == [2, 1]
+
+
+def test_after_the_loss_of_a_store_those_who_were_in_are_where_the_run_stood() -> None:
+    deck = Deck(generation=1, began_attempt=50, began_number=42, began_members=["0", "1"])
+    deck.join(0, 2)
+    assert last(deck, 0, 2) == [42, None]

@@ -5,6 +5,8 @@ from __future__ import annotations
 import random
 import socket
 from collections.abc import Iterator
+from contextlib import closing
+from http.client import HTTPConnection
 from pathlib import Path
 
 import httpx
@@ -76,8 +78,11 @@ def test_an_upload_goes_on_where_it_was_interrupted(home: Live) -> None:
     lost = b"PATCH %b HTTP/1.1\r\nhost: localhost\r\nupload-offset: 1000000\r\nupload-length: %d\r\n" % (
         PLACE.encode(), len(BYTES),
     )  # fmt: skip
-    with socket.create_connection(("127.0.0.1", home.port)) as line:
-        line.sendall(lost + b"content-length: 2000000\r\n\r\n" + BYTES[1_000_000:2_500_000])
+    with closing(HTTPConnection("127.0.0.1", home.port)) as line:
+        line.request("GET", "/livez")
+        line.getresponse().read()  # it is let in: one that is gone before that is nobody's
+        assert line.sock is not None
+        line.sock.sendall(lost + b"content-length: 2000000\r\n\r\n" + BYTES[1_000_000:2_500_000])
     until(lambda: int(home.http.head(PLACE).headers["upload-offset"]) > 1_000_000, "what came is kept")
 
     def goes_on() -> bool:

@@ -181,7 +181,7 @@ def test_a_trainer_that_needs_torch_names_the_extra(tmp_path: Path, monkeypatch:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "path", [str(tmp_path), *sys.path])
     monkeypatch.setitem(sys.modules, "torch", None)
-    with pytest.raises(ConfigError, match=r"pip install 'quoracy\[torch\]'"):
+    with pytest.raises(ConfigError, match=r"pip install torch=="):
         find_trainer("needs_torch:Trainer")
-    with pytest.raises(ModuleNotFoundError, match=r"pip install 'quoracy\[torch\]'"):
+    with pytest.raises(ModuleNotFoundError, match=r"pip install torch=="):
         runpy.run_path(str(tmp_path / "needs_torch.py"))

@@ -32,7 +32,7 @@ from quoracy.core.federated.events import (
 from quoracy.core.federated.explain import Heard, Pulse, explain, overview
 from quoracy.core.federated.machine import Federated
 from quoracy.core.federated.state import Participant, ParticipantState, Phase, Round, Task, count, least
-from quoracy.core.federated.views import phase_for
+from quoracy.core.federated.views import passing, phase_for
 from quoracy.core.machine import Event, Explanation, MemberEvent
 from quoracy.core.members import superseded
 
@@ -82,7 +82,7 @@ class Collector:
                 if signal.progress != known.beat.progress:
                     known.progress_us = now_us
                 known.beat = signal
-        return BeatSeen(signal.seq, *phase_for(machine.task, participant.id))
+        return BeatSeen(signal.seq, *phase_for(machine.task, participant.id), *passing(machine.task))
 
     # -- events out -------------------------------------------------------------------------------------------------
 

@@ -133,6 +133,10 @@ class BeatSeen(msgspec.Struct, frozen=True, array_like=True):
     seq: int
     phase: str
     round: int
+    run_phase: str = ""
+    """Of the run, whoever takes part in it: what those are told who wait."""
+    reason: str = ""
+    """Why it does not go on, if it does not."""
 
 
 FederatedEvent = (

@@ -49,6 +49,11 @@ def phase_for(task: Task, member: str) -> tuple[str, int]:
     return ROUND, task.number
 
 
+def passing(task: Task) -> tuple[str, str]:
+    """Where the run itself stands, and why it does not go on if so: for those who wait."""
+    return task.state.value, task.reason if task.state in (Phase.STANDBY, Phase.PAUSED) else ""
+
+
 def look(task: Task, topic: str, member: str) -> Any:
     participant = task.participants.get(member)
     if participant is None or topic != "standing":

@@ -213,15 +213,16 @@ class Collector:
         crew = machine.crew
         return {
             "phase": crew.state.value, "attempt": crew.attempt + 1, "number": crew.number,
-            "ranks": [self._rank(rank, now_us) for rank in sorted(crew.ranks.values(), key=Rank.number)],
+            "ranks": [self._rank(crew, rank, now_us) for rank in sorted(crew.ranks.values(), key=Rank.number)],
             "log": [msgspec.structs.asdict(decision) for decision in crew.log],
         }  # fmt: skip
 
-    def _rank(self, rank: Rank, now_us: int) -> dict[str, Any]:
+    def _rank(self, crew: Crew, rank: Rank, now_us: int) -> dict[str, Any]:
         silent_us = self._detector.silent_us(rank.id, now_us)
         return {
             "rank": rank.number(), "state": rank.state.value, "incarnation": rank.incarnation,
             "arrived": rank.seat in self._arrivals, "since": rank.since, "reason": rank.reason,
+            "last_iteration": crew.last_iteration(rank),
             "silent_s": None if silent_us is None or rank.state in OUT else seconds(silent_us),
             "address": rank.address,
         }  # fmt: skip

@@ -23,6 +23,8 @@ def check_rank(crew: Crew, _rank: Rank, event: RankJoined, _at_us: int) -> Refus
 def do_join(crew: Crew, rank: Rank, event: RankJoined, _at_us: int, _cup: Cup) -> Applied:
     """A new life has a new seat, whatever became of the old one."""
     crew.seats += 1
+    known = crew.last_iteration(rank)
+    rank.last_iteration = _last_before_the_loss(crew, rank) if known is None else known
     rank.incarnation = event.supersedes + 1
     rank.seat = crew.seats
     rank.since = crew.attempt
@@ -31,6 +33,11 @@ def do_join(crew: Crew, rank: Rank, event: RankJoined, _at_us: int, _cup: Cup) -
     crew.ranks[event.member] = rank
     result = {"seat": rank.seat, "attempt": crew.attempt, "number": crew.number, "t_dead_s": crew.config.t_dead_s}
     return Applied(result, (View("iteration", (rank.id,)),))
+
+
+def _last_before_the_loss(crew: Crew, rank: Rank) -> int | None:
+    """Of a rank that this store has not seen: those who were in when the run began anew were at that number."""
+    return crew.config.began_number if rank.id in crew.config.began_members else None
 
 
 def pick_join(crew: Crew, _rank: Rank, event: RankJoined, _at_us: int) -> RankState:
@@ -44,6 +51,7 @@ def do_ready(crew: Crew, rank: Rank, _event: Event, _at_us: int, _cup: Cup) -> A
 
 
 def do_leave(crew: Crew, rank: Rank, event: RankLeft, _at_us: int, _cup: Cup) -> Applied:
+    rank.last_iteration = crew.last_iteration(rank)
     rank.since = crew.attempt
     rank.reason = event.reason
     return DONE
@@ -111,6 +119,8 @@ def coming(crew: Crew, event: AttemptDecided) -> list[Rank]:
 def do_decide(crew: Crew, _run: Crew, event: AttemptDecided, at_us: int, _cup: Cup) -> Applied:
     by_seat = crew.seated()
     came = coming(crew, event)
+    for seat, _ in event.gone:
+        by_seat[seat].last_iteration = crew.last_iteration(by_seat[seat])
     crew.attempt += 1
     crew.number += event.outcome == "committed"
     gone = []

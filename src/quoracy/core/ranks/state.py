@@ -81,6 +81,9 @@ class Rank(msgspec.Struct, array_like=True):
     """The attempt with which it came to be what it is."""
     address: str
     reason: str = ""
+    last_iteration: int | None = None
+    """The iteration it was in when it ceased to be a member, in this life or an earlier one; None for one that never
+    was. Of a member it is the run's: see ``Crew.last_iteration``."""
 
     def called(self) -> str:
         return f"rank {self.id}"
@@ -133,6 +136,11 @@ class Crew(msgspec.Struct):
     def changed(self) -> None:
         """A rank came, went, or is something else now."""
         self.kept.clear()
+
+    def last_iteration(self, rank: Rank) -> int | None:
+        """The newest iteration that a record has named this rank for, in whatever life; None if none ever has. Of those
+        who are in it is the one that is being tried, so a record has to write nothing for each of them."""
+        return self.number if rank.state is RankState.MEMBER else rank.last_iteration
 
     def of(self, state: RankState) -> list[Rank]:
         """In order of rank, which is the order everybody numbers members in."""

@@ -18,7 +18,6 @@ from quoracy.core.witnessed.attestation import positions
 from quoracy.core.witnessed.checkpoint import HOLDERS_SHOWN, load_of
 from quoracy.core.witnessed.events import MemberJoined, ResultVoided, RoundSealed, WarmupBegan
 from quoracy.core.witnessed.state import (
-    ROUNDS,
     TAKING_PART,
     Course,
     Given,
@@ -243,8 +242,7 @@ def news(course: Course, event: Event, before: Mark) -> tuple[Effect, ...]:
     if (before.phase, before.epoch, before.number, before.moved, before.reason) != (
         after.phase, after.epoch, after.number, after.moved, after.reason,
     ):  # fmt: skip
-        within = before.phase in ROUNDS and after.phase in ROUNDS
-        views.append(View(ROUND, tuple(part) if within else tuple(sorted({*course.here, *course.retold}))))
+        views.append(View(ROUND, tuple(sorted({*course.here, *course.retold}))))
     if after.phase is Phase.WITNESS and before.phase is Phase.TRAIN and course.missing:
         views.append(View(RESULTS, tuple(part)))
     if course.retold:

@@ -11,6 +11,7 @@ import contextlib
 import errno
 import socket
 from collections.abc import AsyncIterable, Awaitable, Callable, Sequence
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, Final, NoReturn, cast
 from urllib.parse import unquote
@@ -75,6 +76,7 @@ class GrpcDoor:
         self._witnesses = WitnessCalls(service, witnessed or WitnessedCalls(service), self._people)
         self._health = Health(self._healthy, SERVICE, FEDERATED, WITNESSED)
         self._server: grpc.aio.Server | None = None
+        self._host, self._port = "", 0
         self._patrol: asyncio.Task[None] | None = None
         self._calls: set[asyncio.Task[Any]] = set()
         self._closing: Refusal | None = None
@@ -97,6 +99,7 @@ class GrpcDoor:
         except RuntimeError:
             raise ConfigError("grpc.port", port, f"this machine cannot listen on {place}: choose another") from None
         self._server = server
+        self._host, self._port = host, bound
         return host, bound
 
     async def listen(self) -> None:
@@ -274,10 +277,24 @@ class GrpcDoor:
         if self.hushed:
             return Refusal("draining", "this server stops", "connect again in a while; nothing is lost")
         bearer = _bearer(context)
-        identity = self.service.identify(bearer or token)
+        shown = bearer or token
+        identity = self.service.identify(shown, None if shown else self._stranger(context))
         if isinstance(identity, Refusal):
             return identity
         return Caller(identity, bearer, context.time_remaining)
+
+    def _stranger(self, context: Context) -> Refusal | None:
+        """For each call: the library shows no connection to keep the answer with, and a port may change hands."""
+        if self.service.tokens or self.service.local_users is None:
+            return None
+        peer = _peer(context.peer())
+        return self.service.stranger(peer, (self._host_for(peer), self._port))
+
+    def _host_for(self, peer: tuple[str, int]) -> str:
+        """Where it came in: this door's own address, or what its name stands for in the caller's family."""
+        if self._host.lower() != "localhost":
+            return self._host.strip("[]")
+        return "::1" if ":" in peer[0] else "127.0.0.1"
 
     def _serving_address(self, refusal: Refusal, request: type[Message], raw: bytes) -> str:
         """Where to go, if it is known."""
@@ -305,8 +322,15 @@ def _bearer(context: Context) -> str:
 
 
 def _address(context: Context) -> str:
-    """ipv4:10.0.0.7:41234 or ipv6:%5B::1%5D:41234, without the port: what limits are counted by."""
-    return unquote(context.peer()).rpartition(":")[0].partition(":")[2].strip("[]")
+    """What limits are counted by."""
+    return _peer(context.peer())[0]
+
+
+@lru_cache(maxsize=4096)
+def _peer(name: str) -> tuple[str, int]:
+    """Of ipv4:10.0.0.7:41234 or ipv6:%5B::1%5D:41234."""
+    place, _, port = unquote(name).rpartition(":")
+    return place.partition(":")[2].strip("[]"), int(port) if port.isdecimal() else 0
 
 
 def _credentials(tls: Tls) -> grpc.ServerCredentials:

@@ -54,7 +54,12 @@ class ParticipantCalls:
         token = caller.token(said.token)
         seen, renewed = await self._calls.beat(caller.identity, token, said.run, checked(beat), known, wait_s)
         return pb.ParticipantHeartbeatResponse(
-            seq=seen.seq, phase=_PHASES.get(seen.phase), round=seen.round, token=renewed
+            seq=seen.seq,
+            phase=_PHASES.get(seen.phase),
+            round=seen.round,
+            run_phase=seen.run_phase,
+            reason=seen.reason,
+            token=renewed,
         )
 
     async def start(self, caller: Caller, said: pb.StartTrainingRoundRequest) -> pb.StartTrainingRoundResponse:

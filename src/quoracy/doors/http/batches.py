@@ -69,7 +69,7 @@ def member_course(house: House, asked: Asked) -> Course:
     run = asked.params["run"]
     who: shapes_witnessed.Asking = asked.query
     course = course_of(house.service.served(run))
-    if house.service.tokens or is_session_token(asked.token):
+    if house.service.proves(asked.identity) or is_session_token(asked.token):
         checked = house.service.check_session(asked.token, run, who.member, who.incarnation)
         if isinstance(checked, Refusal):
             raise Refused(checked)

@@ -50,6 +50,8 @@ class HttpDoor:
         self.meter = meter
         self.turned_away = 0
         """Connections beyond the limits that are still open."""
+        self.stranger = service.stranger
+        """Why a connection between two ends needs a token, if it does."""
         self.log = service.server.log
         self.logger = logging.Logger("quoracy.http")
         self.logger.addHandler(ToOurLog(self.log))

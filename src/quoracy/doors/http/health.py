@@ -57,7 +57,7 @@ async def metrics(house: House, asked: Asked) -> Answer:
 async def log_in(house: House, asked: Asked) -> Answer:
     """The token goes into a cookie that scripts cannot read."""
     token: str = asked.body.token
-    identity = house.login.check(token)
+    identity = house.login.check(token, asked.line.stranger)
     asked.line.count_by(identity)
     shown = shapes.LoggedIn(identity.role.value, identity.run, identity.name)
     return say(shown, headers=(house.login.set_cookie(token, COOKIE_S),))

@@ -40,6 +40,8 @@ class Line(HttpToolsProtocol):
         self.access_log = False
         self.address = "?"
         self.counted_as = ""
+        self.stranger: Refusal | None = None
+        """Why it needs a token, if it does."""
         self._refusal: Refusal | None = None
         self._turned_away: asyncio.TimerHandle | None = None
         self._told = False
@@ -59,6 +61,7 @@ class Line(HttpToolsProtocol):
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
         self.address = self.client[0] if self.client else "?"
+        self.stranger = self._door.stranger(self.client, self.server)
         self._refusal = self._door.meter.connect(self.address, now_us())
         if self._refusal is None:
             self.counted_as = self.address

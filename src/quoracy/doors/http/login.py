@@ -35,7 +35,7 @@ class Login:
     def admit(self, asked: Asked, member: bool) -> None:
         """Find out who asks, and count it. ``member``: a session token is enough. Raises Trouble."""
         asked.token = self._token(asked)
-        identity = self._service.identify(asked.token)
+        identity = self._service.identify(asked.token, asked.line.stranger)
         if isinstance(identity, Refusal):
             raise Trouble(identity, headers=(REALM,))
         if identity is NOBODY and not member:
@@ -57,11 +57,11 @@ class Login:
             self._gate.by_browser(asked)
         return token
 
-    def check(self, token: str) -> Identity:
+    def check(self, token: str, stranger: Refusal | None) -> Identity:
         """Of a token that somebody wants to log in with. Raises Trouble."""
         if is_session_token(token):
             raise trouble("bad_token", "this is the session token of a member", "log in with a token that names a role")
-        identity = self._service.identify(token)
+        identity = self._service.identify(token, stranger)
         if isinstance(identity, Refusal):
             raise Trouble(identity)
         return identity

@@ -41,7 +41,7 @@ async def explain(house: House, asked: Asked) -> Answer:
 async def workers(house: House, asked: Asked) -> Answer:
     page: shapes.WorkersPage = asked.query
     if page.run:
-        house.service.served(page.run)
+        house.service.served(page.run, asked.identity)
     found = await house.ask(asked, "workers", page.run)
     found.sort(key=lambda worker: (worker["run"], worker["id"]))
     after = cursors.pair_of(page.cursor)

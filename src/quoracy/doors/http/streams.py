@@ -61,7 +61,7 @@ class Streams:
         """Of one run. Raises Trouble and Refused before the stream begins."""
         run = asked.params["run"]
         self._check(asked, run)
-        self._service.served(run)
+        self._service.served(run, asked.identity)
         feed = self.feeds.feed(run)
         seen = asked.header(b"last-event-id")
         if seen and not _ONE.fullmatch(seen):
@@ -84,7 +84,7 @@ class Streams:
             return [self.feeds.feed(name) for name in sorted(names)]
 
         if wanted and "*" not in wanted:
-            self._service.served(wanted)
+            self._service.served(wanted, asked.identity)
         feeds = covered()
         if len(feeds) > MAX_RUNS:
             why = f"{len(feeds)} runs in one stream; at most {MAX_RUNS} fit into the id of an event"
@@ -116,7 +116,7 @@ class Streams:
 
     def still_welcome(self, asked: Asked) -> Refusal | None:
         """A token may end while its stream goes on."""
-        identity = self._service.identify(asked.token)
+        identity = self._service.identify(asked.token, asked.line.stranger)
         return identity if isinstance(identity, Refusal) else None
 
     async def beat(self) -> None:

@@ -287,7 +287,7 @@ def _place(house: House, asked: Asked, run: str, action: Action) -> tuple[Keys, 
     refusal = identity.check(action, run)
     if refusal is not None and (action is not Action.JOIN or identity.check(Action.OPERATE, run) is not None):
         raise Trouble(refusal)
-    served = house.service.served(run)
+    served = house.service.served(run, identity)
     if kind_of(served, "federated", "witnessed") == "witnessed":
         return Keys(prefix_of(run)), MAX_BYTES
     return Keys(prefix_of(run)), federated(served).task.config.max_update_bytes

@@ -9,9 +9,10 @@ from typing import Final
 
 from quoracy.core.errors import ConfigError
 from quoracy.learn.witnessed.trainer import Factory, RunTask, Trainer, check_trainer
+from quoracy.version import INSTALL_TORCH
 
 ROOM: Final = "quoracy.learn.witnessed"
-TORCH: Final = "torch is an extra: pip install 'quoracy[torch]'"
+TORCH: Final = f"this needs PyTorch: {INSTALL_TORCH}"
 SHORT: Final = {
     "digits": f"{ROOM}.mlp_trainer:digits",
     "fashion": f"{ROOM}.mlp_trainer:fashion",

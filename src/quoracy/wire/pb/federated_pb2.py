@@ -25,7 +25,7 @@ _sym_db = _symbol_database.Default()
 from google.protobuf import struct_pb2 as google_dot_protobuf_dot_struct__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1aquoracy/v1/federated.proto\x12\nquoracy.v1\x1a\x1cgoogle/protobuf/struct.proto\"\x9a\x02\n\x11RendezvousRequest\x12\x0b\n\x03run\x18\x01 \x01(\t\x12\x13\n\x0bparticipant\x18\x02 \x01(\t\x12\x17\n\nsupersedes\x18\x03 \x01(\x04H\x00\x88\x01\x01\x12\r\n\x05nonce\x18\x04 \x01(\x0c\x12\x0b\n\x03key\x18\x05 \x01(\x0c\x12\x11\n\tchallenge\x18\x06 \x01(\x0c\x12\x11\n\tsignature\x18\x07 \x01(\x0c\x12\x39\n\x06labels\x18\x08 \x03(\x0b\x32).quoracy.v1.RendezvousRequest.LabelsEntry\x12\x0f\n\x07initial\x18\t \x01(\x08\x1a-\n\x0bLabelsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\x42\r\n\x0b_supersedes\"\xfc\x01\n\x12RendezvousResponse\x12*\n\x05reply\x18\x01 \x01(\x0e\x32\x1b.quoracy.v1.RendezvousReply\x12\x0f\n\x07retry_s\x18\x02 \x01(\x01\x12\x0b\n\x03why\x18\x03 \x01(\t\x12\x0b\n\x03run\x18\x04 \x01(\t\x12\x13\n\x0bparticipant\x18\x05 \x01(\t\x12\x13\n\x0bincarnation\x18\x06 \x01(\x04\x12\r\n\x05token\x18\x07 \x01(\t\x12\x0c\n\x04seat\x18\x08 \x01(\x04\x12\x1c\n\x14heartbeat_interval_s\x18\t \x01(\x01\x12\x1b\n\x13heartbeat_timeout_s\x18\n \x01(\x01\x12\r\n\x05\x65ntry\x18\x0b \x01(\x04\"\xcf\x02\n\x1bParticipantHeartbeatRequest\x12\x0b\n\x03run\x18\x01 \x01(\t\x12\x13\n\x0bparticipant\x18\x02 \x01(\t\x12\x13\n\x0bincarnation\x18\x03 \x01(\x04\x12\x0b\n\x03seq\x18\x04 \x01(\x04\x12\x10\n\x08progress\x18\x05 \x01(\x04\x12\r\n\x05\x65poch\x18\x06 \x01(\x04\x12\x45\n\x07metrics\x18\x07 \x03(\x0b\x32\x34.quoracy.v1.ParticipantHeartbeatRequest.MetricsEntry\x12\x0f\n\x07wait_ms\x18\x08 \x01(\r\x12%\n\x05phase\x18\t \x01(\x0e\x32\x16.quoracy.v1.RoundPhase\x12\r\n\x05round\x18\n \x01(\x03\x12\r\n\x05token\x18\x0b \x01(\t\x1a.\n\x0cMetricsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\x01:\x02\x38\x01\"p\n\x1cParticipantHeartbeatResponse\x12\x0b\n\x03seq\x18\x01 \x01(\x04\x12%\n\x05phase\x18\x02 \x01(\x0e\x32\x16.quoracy.v1.RoundPhase\x12\r\n\x05round\x18\x03 \x01(\x03\x12\r\n\x05token\x18\x04 \x01(\t\"a\n\x19StartTrainingRoundRequest\x12\x0b\n\x03run\x18\x01 \x01(\t\x12\x13\n\x0bparticipant\x18\x02 \x01(\t\x12\x13\n\x0bincarnation\x18\x03 \x01(\x04\x12\r\n\x05token\x18\x04 \x01(\t\"\xe7\x01\n\x1aStartTrainingRoundResponse\x12\r\n\x05round\x18\x01 \x01(\x03\x12\x0e\n\x06ticket\x18\x02 \x01(\x04\x12\x0e\n\x06\x65pochs\x18\x03 \x01(\x04\x12\x12\n\nepoch_base\x18\x04 \x01(\x04\x12\x0e\n\x06rounds\x18\x05 \x01(\x04\x12\x0f\n\x07weights\x18\x06 \x01(\t\x12\x12\n\nsize_bytes\x18\x07 \x01(\x04\x12)\n\nweights_at\x18\x08 \x01(\x0b\x32\x15.quoracy.v1.WeightsAt\x12&\n\x05hyper\x18\t \x01(\x0b\x32\x17.google.protobuf.Struct\"8\n\tWeightsAt\x12\r\n\x05store\x18\x01 \x01(\t\x12\x0e\n\x06prefix\x18\x02 \x01(\t\x12\x0c\n\x04http\x18\x03 \x01(\t\"F\n\x06Metric\x12\x10\n\x06scalar\x18\x01 \x01(\x01H\x00\x12!\n\x04list\x18\x02 \x01(\x0b\x32\x11.quoracy.v1.RealsH\x00\x42\x07\n\x05value\"\x17\n\x05Reals\x12\x0e\n\x06values\x18\x01 \x03(\x01\"\xda\x03\n\x17\x45ndTrainingRoundRequest\x12\x0b\n\x03run\x18\x01 \x01(\t\x12\x13\n\x0bparticipant\x18\x02 \x01(\t\x12\x13\n\x0bincarnation\x18\x03 \x01(\x04\x12\r\n\x05round\x18\x04 \x01(\x03\x12\x0e\n\x06ticket\x18\x05 \x01(\x04\x12\x16\n\x0enumber_samples\x18\x06 \x01(\x04\x12\x41\n\x07metrics\x18\x07 \x03(\x0b\x32\x30.quoracy.v1.EndTrainingRoundRequest.MetricsEntry\x12\x41\n\x07history\x18\x08 \x03(\x0b\x32\x30.quoracy.v1.EndTrainingRoundRequest.HistoryEntry\x12\x0e\n\x06\x64igest\x18\t \x01(\t\x12\x12\n\nsize_bytes\x18\n \x01(\x04\x12\r\n\x05token\x18\x0b \x01(\t\x12\x11\n\ttimeout_s\x18\x0c \x01(\x01\x1a\x42\n\x0cMetricsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12!\n\x05value\x18\x02 \x01(\x0b\x32\x12.quoracy.v1.Metric:\x02\x38\x01\x1a\x41\n\x0cHistoryEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12 \n\x05value\x18\x02 \x01(\x0b\x32\x11.quoracy.v1.Reals:\x02\x38\x01\"I\n\x18\x45ndTrainingRoundResponse\x12\r\n\x05round\x18\x01 \x01(\x03\x12\x0e\n\x06ticket\x18\x02 \x01(\x04\x12\x0e\n\x06\x64igest\x18\x03 \x01(\t\"d\n\x0cLeaveRequest\x12\x0b\n\x03run\x18\x01 \x01(\t\x12\x13\n\x0bparticipant\x18\x02 \x01(\t\x12\x13\n\x0bincarnation\x18\x03 \x01(\x04\x12\x0e\n\x06reason\x18\x04 \x01(\t\x12\r\n\x05token\x18\x05 \x01(\t\"\x1e\n\rLeaveResponse\x12\r\n\x05\x65ntry\x18\x01 \x01(\x04*l\n\x0fRendezvousReply\x12 \n\x1cRENDEZVOUS_REPLY_UNSPECIFIED\x10\x00\x12\x1b\n\x17RENDEZVOUS_REPLY_ACCEPT\x10\x01\x12\x1a\n\x16RENDEZVOUS_REPLY_LATER\x10\x02*s\n\nRoundPhase\x12\x1b\n\x17ROUND_PHASE_UNSPECIFIED\x10\x00\x12\x17\n\x13ROUND_PHASE_STANDBY\x10\x01\x12\x15\n\x11ROUND_PHASE_ROUND\x10\x02\x12\x18\n\x14ROUND_PHASE_FINISHED\x10\x03\x32\xba\x03\n\tFederated\x12K\n\nRendezvous\x12\x1d.quoracy.v1.RendezvousRequest\x1a\x1e.quoracy.v1.RendezvousResponse\x12^\n\tHeartbeat\x12\'.quoracy.v1.ParticipantHeartbeatRequest\x1a(.quoracy.v1.ParticipantHeartbeatResponse\x12\x63\n\x12StartTrainingRound\x12%.quoracy.v1.StartTrainingRoundRequest\x1a&.quoracy.v1.StartTrainingRoundResponse\x12]\n\x10\x45ndTrainingRound\x12#.quoracy.v1.EndTrainingRoundRequest\x1a$.quoracy.v1.EndTrainingRoundResponse\x12<\n\x05Leave\x12\x18.quoracy.v1.LeaveRequest\x1a\x19.quoracy.v1.LeaveResponseB4\n\x0e\x64\x65v.quoracy.v1P\x01Z quoracy.dev/quoracy/v1;quoracyv1b\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1aquoracy/v1/federated.proto\x12\nquoracy.v1\x1a\x1cgoogle/protobuf/struct.proto\"\x9a\x02\n\x11RendezvousRequest\x12\x0b\n\x03run\x18\x01 \x01(\t\x12\x13\n\x0bparticipant\x18\x02 \x01(\t\x12\x17\n\nsupersedes\x18\x03 \x01(\x04H\x00\x88\x01\x01\x12\r\n\x05nonce\x18\x04 \x01(\x0c\x12\x0b\n\x03key\x18\x05 \x01(\x0c\x12\x11\n\tchallenge\x18\x06 \x01(\x0c\x12\x11\n\tsignature\x18\x07 \x01(\x0c\x12\x39\n\x06labels\x18\x08 \x03(\x0b\x32).quoracy.v1.RendezvousRequest.LabelsEntry\x12\x0f\n\x07initial\x18\t \x01(\x08\x1a-\n\x0bLabelsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\x42\r\n\x0b_supersedes\"\xfc\x01\n\x12RendezvousResponse\x12*\n\x05reply\x18\x01 \x01(\x0e\x32\x1b.quoracy.v1.RendezvousReply\x12\x0f\n\x07retry_s\x18\x02 \x01(\x01\x12\x0b\n\x03why\x18\x03 \x01(\t\x12\x0b\n\x03run\x18\x04 \x01(\t\x12\x13\n\x0bparticipant\x18\x05 \x01(\t\x12\x13\n\x0bincarnation\x18\x06 \x01(\x04\x12\r\n\x05token\x18\x07 \x01(\t\x12\x0c\n\x04seat\x18\x08 \x01(\x04\x12\x1c\n\x14heartbeat_interval_s\x18\t \x01(\x01\x12\x1b\n\x13heartbeat_timeout_s\x18\n \x01(\x01\x12\r\n\x05\x65ntry\x18\x0b \x01(\x04\"\xcf\x02\n\x1bParticipantHeartbeatRequest\x12\x0b\n\x03run\x18\x01 \x01(\t\x12\x13\n\x0bparticipant\x18\x02 \x01(\t\x12\x13\n\x0bincarnation\x18\x03 \x01(\x04\x12\x0b\n\x03seq\x18\x04 \x01(\x04\x12\x10\n\x08progress\x18\x05 \x01(\x04\x12\r\n\x05\x65poch\x18\x06 \x01(\x04\x12\x45\n\x07metrics\x18\x07 \x03(\x0b\x32\x34.quoracy.v1.ParticipantHeartbeatRequest.MetricsEntry\x12\x0f\n\x07wait_ms\x18\x08 \x01(\r\x12%\n\x05phase\x18\t \x01(\x0e\x32\x16.quoracy.v1.RoundPhase\x12\r\n\x05round\x18\n \x01(\x03\x12\r\n\x05token\x18\x0b \x01(\t\x1a.\n\x0cMetricsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\x01:\x02\x38\x01\"\x93\x01\n\x1cParticipantHeartbeatResponse\x12\x0b\n\x03seq\x18\x01 \x01(\x04\x12%\n\x05phase\x18\x02 \x01(\x0e\x32\x16.quoracy.v1.RoundPhase\x12\r\n\x05round\x18\x03 \x01(\x03\x12\x11\n\trun_phase\x18\x04 \x01(\t\x12\x0e\n\x06reason\x18\x05 \x01(\t\x12\r\n\x05token\x18\x06 \x01(\t\"a\n\x19StartTrainingRoundRequest\x12\x0b\n\x03run\x18\x01 \x01(\t\x12\x13\n\x0bparticipant\x18\x02 \x01(\t\x12\x13\n\x0bincarnation\x18\x03 \x01(\x04\x12\r\n\x05token\x18\x04 \x01(\t\"\xe7\x01\n\x1aStartTrainingRoundResponse\x12\r\n\x05round\x18\x01 \x01(\x03\x12\x0e\n\x06ticket\x18\x02 \x01(\x04\x12\x0e\n\x06\x65pochs\x18\x03 \x01(\x04\x12\x12\n\nepoch_base\x18\x04 \x01(\x04\x12\x0e\n\x06rounds\x18\x05 \x01(\x04\x12\x0f\n\x07weights\x18\x06 \x01(\t\x12\x12\n\nsize_bytes\x18\x07 \x01(\x04\x12)\n\nweights_at\x18\x08 \x01(\x0b\x32\x15.quoracy.v1.WeightsAt\x12&\n\x05hyper\x18\t \x01(\x0b\x32\x17.google.protobuf.Struct\"8\n\tWeightsAt\x12\r\n\x05store\x18\x01 \x01(\t\x12\x0e\n\x06prefix\x18\x02 \x01(\t\x12\x0c\n\x04http\x18\x03 \x01(\t\"F\n\x06Metric\x12\x10\n\x06scalar\x18\x01 \x01(\x01H\x00\x12!\n\x04list\x18\x02 \x01(\x0b\x32\x11.quoracy.v1.RealsH\x00\x42\x07\n\x05value\"\x17\n\x05Reals\x12\x0e\n\x06values\x18\x01 \x03(\x01\"\xda\x03\n\x17\x45ndTrainingRoundRequest\x12\x0b\n\x03run\x18\x01 \x01(\t\x12\x13\n\x0bparticipant\x18\x02 \x01(\t\x12\x13\n\x0bincarnation\x18\x03 \x01(\x04\x12\r\n\x05round\x18\x04 \x01(\x03\x12\x0e\n\x06ticket\x18\x05 \x01(\x04\x12\x16\n\x0enumber_samples\x18\x06 \x01(\x04\x12\x41\n\x07metrics\x18\x07 \x03(\x0b\x32\x30.quoracy.v1.EndTrainingRoundRequest.MetricsEntry\x12\x41\n\x07history\x18\x08 \x03(\x0b\x32\x30.quoracy.v1.EndTrainingRoundRequest.HistoryEntry\x12\x0e\n\x06\x64igest\x18\t \x01(\t\x12\x12\n\nsize_bytes\x18\n \x01(\x04\x12\r\n\x05token\x18\x0b \x01(\t\x12\x11\n\ttimeout_s\x18\x0c \x01(\x01\x1a\x42\n\x0cMetricsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12!\n\x05value\x18\x02 \x01(\x0b\x32\x12.quoracy.v1.Metric:\x02\x38\x01\x1a\x41\n\x0cHistoryEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12 \n\x05value\x18\x02 \x01(\x0b\x32\x11.quoracy.v1.Reals:\x02\x38\x01\"I\n\x18\x45ndTrainingRoundResponse\x12\r\n\x05round\x18\x01 \x01(\x03\x12\x0e\n\x06ticket\x18\x02 \x01(\x04\x12\x0e\n\x06\x64igest\x18\x03 \x01(\t\"d\n\x0cLeaveRequest\x12\x0b\n\x03run\x18\x01 \x01(\t\x12\x13\n\x0bparticipant\x18\x02 \x01(\t\x12\x13\n\x0bincarnation\x18\x03 \x01(\x04\x12\x0e\n\x06reason\x18\x04 \x01(\t\x12\r\n\x05token\x18\x05 \x01(\t\"\x1e\n\rLeaveResponse\x12\r\n\x05\x65ntry\x18\x01 \x01(\x04*l\n\x0fRendezvousReply\x12 \n\x1cRENDEZVOUS_REPLY_UNSPECIFIED\x10\x00\x12\x1b\n\x17RENDEZVOUS_REPLY_ACCEPT\x10\x01\x12\x1a\n\x16RENDEZVOUS_REPLY_LATER\x10\x02*s\n\nRoundPhase\x12\x1b\n\x17ROUND_PHASE_UNSPECIFIED\x10\x00\x12\x17\n\x13ROUND_PHASE_STANDBY\x10\x01\x12\x15\n\x11ROUND_PHASE_ROUND\x10\x02\x12\x18\n\x14ROUND_PHASE_FINISHED\x10\x03\x32\xba\x03\n\tFederated\x12K\n\nRendezvous\x12\x1d.quoracy.v1.RendezvousRequest\x1a\x1e.quoracy.v1.RendezvousResponse\x12^\n\tHeartbeat\x12\'.quoracy.v1.ParticipantHeartbeatRequest\x1a(.quoracy.v1.ParticipantHeartbeatResponse\x12\x63\n\x12StartTrainingRound\x12%.quoracy.v1.StartTrainingRoundRequest\x1a&.quoracy.v1.StartTrainingRoundResponse\x12]\n\x10\x45ndTrainingRound\x12#.quoracy.v1.EndTrainingRoundRequest\x1a$.quoracy.v1.EndTrainingRoundResponse\x12<\n\x05Leave\x12\x18.quoracy.v1.LeaveRequest\x1a\x19.quoracy.v1.LeaveResponseB4\n\x0e\x64\x65v.quoracy.v1P\x01Z quoracy.dev/quoracy/v1;quoracyv1b\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -41,10 +41,10 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_ENDTRAININGROUNDREQUEST_METRICSENTRY']._serialized_options = b'8\001'
   _globals['_ENDTRAININGROUNDREQUEST_HISTORYENTRY']._loaded_options = None
   _globals['_ENDTRAININGROUNDREQUEST_HISTORYENTRY']._serialized_options = b'8\001'
-  _globals['_RENDEZVOUSREPLY']._serialized_start=2238
-  _globals['_RENDEZVOUSREPLY']._serialized_end=2346
-  _globals['_ROUNDPHASE']._serialized_start=2348
-  _globals['_ROUNDPHASE']._serialized_end=2463
+  _globals['_RENDEZVOUSREPLY']._serialized_start=2274
+  _globals['_RENDEZVOUSREPLY']._serialized_end=2382
+  _globals['_ROUNDPHASE']._serialized_start=2384
+  _globals['_ROUNDPHASE']._serialized_end=2499
   _globals['_RENDEZVOUSREQUEST']._serialized_start=73
   _globals['_RENDEZVOUSREQUEST']._serialized_end=355
   _globals['_RENDEZVOUSREQUEST_LABELSENTRY']._serialized_start=295
@@ -55,30 +55,30 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_PARTICIPANTHEARTBEATREQUEST']._serialized_end=948
   _globals['_PARTICIPANTHEARTBEATREQUEST_METRICSENTRY']._serialized_start=902
   _globals['_PARTICIPANTHEARTBEATREQUEST_METRICSENTRY']._serialized_end=948
-  _globals['_PARTICIPANTHEARTBEATRESPONSE']._serialized_start=950
-  _globals['_PARTICIPANTHEARTBEATRESPONSE']._serialized_end=1062
-  _globals['_STARTTRAININGROUNDREQUEST']._serialized_start=1064
-  _globals['_STARTTRAININGROUNDREQUEST']._serialized_end=1161
-  _globals['_STARTTRAININGROUNDRESPONSE']._serialized_start=1164
-  _globals['_STARTTRAININGROUNDRESPONSE']._serialized_end=1395
-  _globals['_WEIGHTSAT']._serialized_start=1397
-  _globals['_WEIGHTSAT']._serialized_end=1453
-  _globals['_METRIC']._serialized_start=1455
-  _globals['_METRIC']._serialized_end=1525
-  _globals['_REALS']._serialized_start=1527
-  _globals['_REALS']._serialized_end=1550
-  _globals['_ENDTRAININGROUNDREQUEST']._serialized_start=1553
-  _globals['_ENDTRAININGROUNDREQUEST']._serialized_end=2027
-  _globals['_ENDTRAININGROUNDREQUEST_METRICSENTRY']._serialized_start=1894
-  _globals['_ENDTRAININGROUNDREQUEST_METRICSENTRY']._serialized_end=1960
-  _globals['_ENDTRAININGROUNDREQUEST_HISTORYENTRY']._serialized_start=1962
-  _globals['_ENDTRAININGROUNDREQUEST_HISTORYENTRY']._serialized_end=2027
-  _globals['_ENDTRAININGROUNDRESPONSE']._serialized_start=2029
-  _globals['_ENDTRAININGROUNDRESPONSE']._serialized_end=2102
-  _globals['_LEAVEREQUEST']._serialized_start=2104
-  _globals['_LEAVEREQUEST']._serialized_end=2204
-  _globals['_LEAVERESPONSE']._serialized_start=2206
-  _globals['_LEAVERESPONSE']._serialized_end=2236
-  _globals['_FEDERATED']._serialized_start=2466
-  _globals['_FEDERATED']._serialized_end=2908
+  _globals['_PARTICIPANTHEARTBEATRESPONSE']._serialized_start=951
+  _globals['_PARTICIPANTHEARTBEATRESPONSE']._serialized_end=1098
+  _globals['_STARTTRAININGROUNDREQUEST']._serialized_start=1100
+  _globals['_STARTTRAININGROUNDREQUEST']._serialized_end=1197
+  _globals['_STARTTRAININGROUNDRESPONSE']._serialized_start=1200
+  _globals['_STARTTRAININGROUNDRESPONSE']._serialized_end=1431
+  _globals['_WEIGHTSAT']._serialized_start=1433
+  _globals['_WEIGHTSAT']._serialized_end=1489
+  _globals['_METRIC']._serialized_start=1491
+  _globals['_METRIC']._serialized_end=1561
+  _globals['_REALS']._serialized_start=1563
+  _globals['_REALS']._serialized_end=1586
+  _globals['_ENDTRAININGROUNDREQUEST']._serialized_start=1589
+  _globals['_ENDTRAININGROUNDREQUEST']._serialized_end=2063
+  _globals['_ENDTRAININGROUNDREQUEST_METRICSENTRY']._serialized_start=1930
+  _globals['_ENDTRAININGROUNDREQUEST_METRICSENTRY']._serialized_end=1996
+  _globals['_ENDTRAININGROUNDREQUEST_HISTORYENTRY']._serialized_start=1998
+  _globals['_ENDTRAININGROUNDREQUEST_HISTORYENTRY']._serialized_end=2063
+  _globals['_ENDTRAININGROUNDRESPONSE']._serialized_start=2065
+  _globals['_ENDTRAININGROUNDRESPONSE']._serialized_end=2138
+  _globals['_LEAVEREQUEST']._serialized_start=2140
+  _globals['_LEAVEREQUEST']._serialized_end=2240
+  _globals['_LEAVERESPONSE']._serialized_start=2242
+  _globals['_LEAVERESPONSE']._serialized_end=2272
+  _globals['_FEDERATED']._serialized_start=2502
+  _globals['_FEDERATED']._serialized_end=2944
 # @@protoc_insertion_point(module_scope)

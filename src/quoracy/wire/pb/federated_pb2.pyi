@@ -117,16 +117,20 @@ class ParticipantHeartbeatRequest(_message.Message):
     def __init__(self, run: _Optional[str] = ..., participant: _Optional[str] = ..., incarnation: _Optional[int] = ..., seq: _Optional[int] = ..., progress: _Optional[int] = ..., epoch: _Optional[int] = ..., metrics: _Optional[_Mapping[str, float]] = ..., wait_ms: _Optional[int] = ..., phase: _Optional[_Union[RoundPhase, str]] = ..., round: _Optional[int] = ..., token: _Optional[str] = ...) -> None: ...
 
 class ParticipantHeartbeatResponse(_message.Message):
-    __slots__ = ("seq", "phase", "round", "token")
+    __slots__ = ("seq", "phase", "round", "run_phase", "reason", "token")
     SEQ_FIELD_NUMBER: _ClassVar[int]
     PHASE_FIELD_NUMBER: _ClassVar[int]
     ROUND_FIELD_NUMBER: _ClassVar[int]
+    RUN_PHASE_FIELD_NUMBER: _ClassVar[int]
+    REASON_FIELD_NUMBER: _ClassVar[int]
     TOKEN_FIELD_NUMBER: _ClassVar[int]
     seq: int
     phase: RoundPhase
     round: int
+    run_phase: str
+    reason: str
     token: str
-    def __init__(self, seq: _Optional[int] = ..., phase: _Optional[_Union[RoundPhase, str]] = ..., round: _Optional[int] = ..., token: _Optional[str] = ...) -> None: ...
+    def __init__(self, seq: _Optional[int] = ..., phase: _Optional[_Union[RoundPhase, str]] = ..., round: _Optional[int] = ..., run_phase: _Optional[str] = ..., reason: _Optional[str] = ..., token: _Optional[str] = ...) -> None: ...
 
 class StartTrainingRoundRequest(_message.Message):
     __slots__ = ("run", "participant", "incarnation", "token")

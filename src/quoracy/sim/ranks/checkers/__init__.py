@@ -3,7 +3,7 @@
 records   one record per attempt, the same for all
 early     nobody is counted in who has not arrived, nobody is forgotten, enough go on
 votes     a vote counts as it was given; a single no repeats the iteration
-growth    attempts always grow, the number exactly with each commit
+growth    attempts always grow, the number exactly with each commit; a rank's last iteration is the newest of its own
 duties    what is made once is the same for everybody
 progress  when the faults stop, all who are alive are in and go on
 past      a life that is over changes nothing; one that is cut off stops itself before it is given up
@@ -92,7 +92,8 @@ class Checkers:
             self._fold = fold(self._kinds, self._run, [payload])
             crew = self.crew()
             if crew is not None:
-                within: list[Checker] = [Records(crew.attempt), Early(), Votes(), Growth(crew.attempt, crew.number)]
+                within: list[Checker] = [Records(crew.attempt), Early(), Votes()]
+                within += [Growth(crew.attempt, crew.number, crew.config.began_members)]
                 within += [Duties(), Past(crew.attempt, self._acts, self._rests)]
                 self._within[crew.config.generation, self._store] = within
             return
@@ -107,7 +108,8 @@ class Checkers:
                 named = {*event.arrived, *(seat for seat, _ in event.gone)}
                 members = {seat: life for seat, life in before.items() if seat in named or self._is_in(life)}
                 goes_on = crew.log[-1].members
-                record = Record(run.head.n, attempt, number, event, members, enough, len(goes_on))
+                last = {rank.id: crew.last_iteration(rank) for rank in crew.ranks.values()}
+                record = Record(run.head.n, attempt, number, event, members, enough, len(goes_on), goes_on, last)
                 self._overall.recorded(self._store, crew.config, attempt, crew.number, goes_on)
                 attempt += 1
                 for checker in self._within[crew.config.generation, self._store]:

@@ -27,6 +27,10 @@ class Record(msgspec.Struct, frozen=True):
     """Who was in, by seat."""
     enough: int
     going_on: int
+    named: list[str]
+    """Who goes on, by rank."""
+    last_iterations: dict[str, int | None]
+    """By rank, what the fold says now of everybody who ever came."""
 
 
 class Checker:
