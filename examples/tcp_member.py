@@ -62,7 +62,7 @@ class Member:
         self.over = False
 
     def sign(self, what: str, *fields: Any) -> None:
-        self.line.say("sign", self.run, [what, self.member, self.life, *fields], self.member)
+        self.line.say("sign", self.run, [what, self.member, self.life, *fields], self.member, self.life)
 
     def told(self, topic: str, value: Any) -> None:
         """Something looks different now. What it looks like is in core/witnessed/views.py, field by field."""

@@ -85,7 +85,7 @@ def beat(line: Line, run: str, member: str, life: int, every_s: float, over: thr
     seq = 0
     while not over.wait(every_s):
         seq += 1
-        line.say("sign", run, ["heartbeat", member, life, seq], member)
+        line.say("sign", run, ["heartbeat", member, life, seq], member, life)
 
 
 def take_part(line: Line, run: str, member: str, life: int, at: str) -> tuple[list[int], float]:

@@ -45,6 +45,8 @@ class Stranger:
         command = [sys.executable, str(ROOT / "examples" / "grpc_worker.py"), way, f"127.0.0.1:{port}", RUN, name]
         if way == "http":
             command = [sys.executable, str(ROOT / "examples" / "http_worker.py"), f"http://127.0.0.1:{port}", name]
+        if way == "tcp":
+            command = [sys.executable, str(ROOT / "examples" / "tcp_worker.py"), "127.0.0.1", str(port), RUN, name]
         command.append(str(steps))
         host = environment.pop("HOST", "")
         if host:
@@ -75,9 +77,9 @@ class Stranger:
         return self.process.wait(PATIENCE_S)
 
 
-def serve(folder: Path, port: int, *more: object) -> Serving:
-    """``quoracy serve`` with its gRPC door there, from a configuration file."""
+def serve(folder: Path, port: int, *more: object, tcp: bool = False) -> Serving:
+    """``quoracy serve`` with its gRPC door there, from a configuration file, or its TCP door."""
     config = folder.parent / "quoracy.toml"
     if not config.exists():
         config.write_text(f"[grpc]\nport = {port}\n[http]\nenabled = false\n")
-    return Serving(folder, "--config", config, *more)
+    return Serving(folder, "--config", config, *more, port=port if tcp else 0)

@@ -65,15 +65,16 @@ def test_the_newest_process_of_an_id_goes_on_and_the_older_one_ends(tmp_path: Pa
                     assert (new.ended(), other.ended()) == (0, 0), new.errors + other.errors
 
 
-@pytest.mark.parametrize("way", ["unary", "stream", "http"])
+@pytest.mark.parametrize("way", ["unary", "stream", "http", "tcp"])
 def test_workers_and_the_coordinator_are_killed_and_everybody_comes_back(tmp_path: Path, made: Path, way: str) -> None:
     """Nobody is let through alone, nobody arrives behind, and nothing is aborted but a barrier at which w1 was left
     alone for a moment: all of them come back to it."""
     port, steps = free_port(), 120
-    doors = "[grpc]\nenabled = false\n[http]" if way == "http" else "[http]\nenabled = false\n[grpc]"
-    (tmp_path / "quoracy.toml").write_text(f"{doors}\nport = {port}\n")
+    table = {"http": "http", "tcp": "listen"}.get(way, "grpc")
+    off = "".join(f"[{door}]\nenabled = false\n" for door in ("grpc", "http") if door != table)
+    (tmp_path / "quoracy.toml").write_text(f"{off}[{table}]\nport = {port}\n")
     with ExitStack() as stack:
-        first = stack.enter_context(serve(tmp_path / "journals", port))
+        first = stack.enter_context(serve(tmp_path / "journals", port, tcp=table == "listen"))
         create(first.url, barrier_min=2, heartbeat_interval_s=0.1)
 
         def begin(name: str) -> Stranger:
@@ -85,7 +86,7 @@ def test_workers_and_the_coordinator_are_killed_and_everybody_comes_back(tmp_pat
         again, newcomer = begin("w2"), begin("w3")
         until(lambda: len(again.passed) >= 3 and len(newcomer.passed) >= 3, "both take part")
         first.kill()
-        second = stack.enter_context(serve(tmp_path / "journals", port))
+        second = stack.enter_context(serve(tmp_path / "journals", port, tcp=table == "listen"))
         ended = [worker.ended() for worker in (one, again, newcomer)]
         assert ended == [0, 0, 0], one.errors + again.errors + newcomer.errors
         assert [step for _, step in one.passed] == list(range(steps))

@@ -145,7 +145,8 @@ class GrpcDriver:
         told = self._do(self._stub.Heartbeat, said)
         if isinstance(told, str):
             return told
-        return pb.RoundPhase.Name(told.phase).removeprefix("ROUND_PHASE_"), told.round
+        phase = pb.RoundPhase.Name(told.phase).removeprefix("ROUND_PHASE_")
+        return phase, told.round, told.run_phase, told.reason
 
     def start(self, member: str, life: int) -> Outcome:
         said = pb.StartTrainingRoundRequest(run=RUN, participant=member, incarnation=life)
