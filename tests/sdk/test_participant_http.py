@@ -20,6 +20,7 @@ import quoracy
 from quoracy.coordinator import Coordinator
 from quoracy.core.errors import ObjectCorrupt, ObjectsUnreachable, Refused
 from quoracy.learn.tensors import digest_of, save
+from quoracy.sdk.http_line import HttpLine
 from quoracy.sdk.weights_cache import Cache
 from quoracy.sdk.weights_http import PART_BYTES, HttpWeights
 
@@ -99,7 +100,7 @@ def model(tmp_path: Path) -> Path:
 
 
 def door(url: str, run: str) -> HttpWeights:
-    return HttpWeights(url, run, "", None, lambda: None)
+    return HttpWeights(HttpLine(url, run, str, None), lambda: None)
 
 
 def test_two_participants_on_one_machine_fetch_each_model_once(
@@ -200,5 +201,5 @@ def test_tokens_and_tls_hold_for_weights_too(tmp_path: Path, monkeypatch: pytest
         assert summary.admitted == 1
         url = running.ask("weights", "run")["http"]
         with pytest.raises(Refused) as refused:
-            HttpWeights(url, "run", "", str(vault.ca), lambda: None)._there("ab" * 32)
+            HttpWeights(HttpLine(url, "run", str, str(vault.ca)), lambda: None)._there("ab" * 32)
         assert refused.value.code == "bad_token"

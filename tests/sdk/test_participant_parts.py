@@ -381,6 +381,22 @@ def test_the_store_is_used_by_those_who_can(
     assert type(depot(told, tmp_path, way)._found()).__name__ == found
 
 
+def test_the_door_is_shown_the_token_and_the_number_of_one_life(tmp_path: Path) -> None:
+    """A participant that is between two lives waits: its join token would open nothing."""
+    lives = [(0, "")]
+    found = Depot(
+        "run", dict, Cache(tmp_path / "cache"), way="http", store="", token="join", ca=None, on_progress=lambda: None,
+        participant="p1", life=lambda: lives[-1],
+    )._line("http://127.0.0.1:9")  # fmt: skip
+    for between in ((0, ""), (2, "")):
+        lives.append(between)
+        with pytest.raises(ObjectsUnreachable, match="p1 waits to be let in again"):
+            found._token()
+    for life in ((1, "first"), (2, "second")):
+        lives.append(life)
+        assert (found._token(), found._who()) == (life[1], {"member": "p1", "incarnation": life[0]})
+
+
 def test_credentials_open_the_way_to_s3(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AWS_ACCESS_KEY_ID", "me")
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "secret")

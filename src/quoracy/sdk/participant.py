@@ -21,7 +21,7 @@ from quoracy.core.errors import ConfigError, ObjectCorrupt, ObjectMissing, Objec
 from quoracy.learn.header import BadTensors
 from quoracy.sdk.arrays import Loaded, load, write
 from quoracy.sdk.companion import log
-from quoracy.sdk.depot import Depot
+from quoracy.sdk.depot import Depot, Life
 from quoracy.sdk.errors import (
     Closed,
     Draining,
@@ -47,9 +47,11 @@ LONGEST_PAUSE_S: Final = 10.0
 TRIES: Final = 5
 """For an object that is not there, or is damaged: that does not pass by waiting."""
 PASSING: Final = frozenset(
-    {"not_serving", "draining", "too_fast", "overloaded", "outcome_unknown", "upload_offset", "digest_mismatch"}
-)
-"""Refusals that the next try may not meet: of another server, or of an upload that was damaged or doubled."""
+    {"not_serving", "draining", "too_fast", "overloaded", "outcome_unknown", "upload_offset", "digest_mismatch",
+     "superseded"}
+)  # fmt: skip
+"""Refusals that the next try may not meet: of another server, of an upload that was damaged or doubled, or of a life
+that is just over. Whoever is superseded for good is told so before the next try."""
 
 Trained = tuple[Mapping[str, Any], int, dict[str, Any]]
 Trainer = Callable[[dict[str, Any], Task], tuple[Mapping[str, Any], int, Mapping[str, Any] | None]]
@@ -78,7 +80,7 @@ class Participant(Waiting[PartakingMirror]):
         self,
         settings: Settings,
         means: Means,
-        depot: Callable[[Callable[[], None]], tuple[Depot, Callable[[], Path]]],
+        depot: Callable[[Callable[[], None], Life], tuple[Depot, Callable[[], Path]]],
         *,
         on_news: OnNews | None,
         handle_sigterm: bool | None,
@@ -91,12 +93,16 @@ class Participant(Waiting[PartakingMirror]):
         self._trained = self._admitted = 0
         self._refused: list[tuple[int, str]] = []
         try:
-            self._depot, self._temporary = depot(self._page.progress)
+            self._depot, self._temporary = depot(self._page.progress, self._life)
             self._drain.install(handle_sigterm)
         except BaseException as error:
             self.close(reason_of(error))
             raise
         atexit.register(self.close, "its process ended")
+
+    def _life(self) -> tuple[int, str]:
+        """Incarnation and session token; 0 while there is no life."""
+        return self._mirror.known.incarnation, self._mirror.known.token
 
     # -- the whole of it --------------------------------------------------------------------------------------------
 

@@ -105,10 +105,11 @@ class Stranger:
 
     def _asked(self, assigned: Any, digest: str, method: str, body: bytes | None = None) -> bytes:
         url = f"{assigned.weights_at.http}/api/runs/{RUN}/weights/{digest}"
+        url += f"?member={self.name}&incarnation={self.me.incarnation}"
         request = urllib.request.Request(url, body, method=method)
         request.add_header("Content-Type", "application/octet-stream")
-        if self.token:
-            request.add_header("Authorization", f"Bearer {self.token}")
+        if self.me.token:
+            request.add_header("Authorization", f"Bearer {self.me.token}")
         with urllib.request.urlopen(request, timeout=PATIENCE_S) as answer:
             return bytes(answer.read())
 
@@ -230,7 +231,7 @@ def test_what_is_refused_says_why(coordinator: Coordinator, stranger: Any) -> No
             one.end(first, "0" * 64)
         assert code(refused.value) == "update_refused"
         assert refused.value.code() is grpc.StatusCode.INVALID_ARGUMENT
-        assert "there is no object" in refused.value.details()
+        assert "has not uploaded" in refused.value.details()
     with pytest.raises(grpc.RpcError) as out:
         one.beat()
     assert (code(out.value), out.value.code()) == ("quarantined", grpc.StatusCode.PERMISSION_DENIED)

@@ -14,7 +14,7 @@ from quoracy.doors.http.reading import KEY
 from quoracy.doors.http.routes import OCTETS, Route
 from quoracy.doors.http.shapes_events import EVENTS
 from quoracy.doors.http.streams import ID, IDS
-from quoracy.doors.http.weights import MAX_BYTES
+from quoracy.doors.http.weights_access import MAX_BYTES
 
 REFERENCE: Final = "#/components/schemas/{name}"
 STREAM: Final = "text/event-stream"

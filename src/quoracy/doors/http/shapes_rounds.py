@@ -2,9 +2,20 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
+from msgspec import Meta
+
+from quoracy.core.members import Counter
+
+
+class Uploader(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A participant that asks: with its session token, where tokens are asked for."""
+
+    member: Annotated[str, Meta(max_length=64)] = ""
+    """Its id. Empty: somebody with a role asks, for models of the run."""
+    incarnation: Counter = 1
 
 
 class Participant(msgspec.Struct, frozen=True):
