@@ -156,7 +156,19 @@ class RoundsPage:
         if one["stuck_s"]:
             return one_line(f"stuck for {said(one['stuck_s'])}", "bold red")
         measured = "  ".join(f"{name} {number(value)}" for name, value in sorted(one.get("metrics", {}).items()))
-        return one_line(f"{fate.lower()}  {measured}".strip() if fate else measured)
+        if fate == "Training":
+            return one_line(f"{fate.lower()}  {measured}".strip())
+        reported = self._reported(one.get("last"))
+        return one_line("  ".join(part for part in (fate.lower(), reported or measured) if part))
+
+    def _reported(self, last: dict[str, Any] | None) -> str:
+        """What its last training came to: its own numbers, and one of them epoch by epoch."""
+        if last is None:
+            return ""
+        numbers = [f"{name} {number(value)}" for name, value in last["metrics"].items()]
+        curve = [f"{last['curve']} by epoch {spark(last['epochs'])}"] if len(last["epochs"]) > 1 else []
+        warned = [f"{last['warnings']} metrics left out"] if last["warnings"] else []
+        return f"round {last['round']}: " + "  ".join([*numbers, *curve, *warned])
 
     def _counts(self, rows: int) -> Text:
         hidden = len(self.participants) - rows

@@ -17,11 +17,13 @@ from pathlib import Path
 from typing import Any, Final
 
 import msgspec
+import numpy as np
 
 from quoracy.core.errors import ObjectCorrupt, ObjectMissing, ObjectsError
 from quoracy.core.federated.aggregation import Aggregation
 from quoracy.hosts.keys import Keys
-from quoracy.learn import BadTensors, CannotAggregate, Update, aggregate, digest_of, examine, load
+from quoracy.learn import BadTensors, CannotAggregate, TensorFile, Update, aggregate, digest_of, examine, load
+from quoracy.learn.header import Spec
 from quoracy.ports import Objects
 
 MAX_METRICS: Final = 32
@@ -78,7 +80,8 @@ class Duties:
         brought = keys.brought(participant, digest, str(order["reference"]))
         size_bytes = self._objects.head(brought)
         if size_bytes is None:
-            return _no(f"{participant} has not uploaded {digest} ({brought}): upload the weights, then end the round")
+            why = f"{participant} has not uploaded {digest} ({brought}): upload the weights, then end the round"
+            return _no(why, initial=round_ < 0)
         try:
             norm = self._looked(keys, order, brought, size_bytes)
         except _Refused as error:
@@ -86,13 +89,13 @@ class Duties:
             self._forget(brought)
             if error.forged:
                 self._objects.delete(brought)  # or it could never bring there what the digest names
-            return _no(str(error))
+            return _no(str(error), initial=round_ < 0)
         if round_ < 0:
             self._become_model(keys, brought, digest)
         else:
             self._name_first(keys, round_, str(order["reference"]))
             self._objects.alias(brought, keys.update(round_, participant))
-        return {"ok": True, "norm": norm}
+        return {"ok": True, "norm": norm} | self._measured(keys, order) | ({"initial": True} if round_ < 0 else {})
 
     def _looked(self, keys: Keys, order: dict[str, Any], brought: str, size_bytes: int) -> float:
         """How far it moves the model. Raises _Refused. What is too large is not even read."""
@@ -115,6 +118,43 @@ class Duties:
         if not verdict.ok:
             raise _Refused(verdict.why)
         return verdict.norm
+
+    def _measured(self, keys: Keys, order: dict[str, Any]) -> dict[str, Any]:
+        """Metrics that came as an object: the shapes of those that can be kept, and what is wrong with the others.
+        That costs the metrics alone."""
+        digest, participant = str(order.get("metrics_digest", "")), str(order["participant"])
+        if not digest:
+            return {}
+        brought = keys.upload(participant, digest)
+        try:
+            size_bytes, arrays, warnings = self._arrays(brought, digest, int(order["max_metrics_bytes"]))
+        except (_Refused, BadTensors) as error:
+            return {"warnings": [f"metrics_digest = {digest[:12]}… is left out: {error}"]}
+        finally:
+            self._forget(brought)
+        if arrays:
+            self._objects.alias(brought, keys.metrics(int(order["round"]), participant))
+        return {"arrays": arrays, "metrics_bytes": size_bytes} | ({"warnings": warnings} if warnings else {})
+
+    def _arrays(self, brought: str, digest: str, max_bytes: int) -> tuple[int, dict[str, list[int]], list[str]]:
+        size_bytes = self._objects.head(brought)
+        if size_bytes is None:
+            raise _Refused("it was not uploaded")
+        if size_bytes > max_bytes:
+            raise _Refused(f"it has {size_bytes} bytes, at most {max_bytes} are taken (max_metrics_bytes)")
+        path = self._here(brought)
+        if (found := digest_of(path)) != digest:
+            raise _Refused(f"its content has the digest {found}")
+        arrays: dict[str, list[int]] = {}
+        warnings: list[str] = []
+        with TensorFile(path) as file:
+            for spec in file.specs:
+                why = _unfit(file, spec, len(arrays))
+                if why:
+                    warnings.append(f"metrics.{spec.name[:MAX_NAME]} is left out: {why}")
+                else:
+                    arrays[spec.name] = list(spec.shape)
+        return size_bytes, arrays, warnings[:MAX_METRICS]
 
     def _reference(self, keys: Keys, digest: str) -> Path | None:
         if not digest:
@@ -222,6 +262,18 @@ class Duties:
             yield Path(name)
 
 
+def _unfit(file: TensorFile, spec: Spec, kept: int) -> str:
+    """Why this array is no metric; empty if it is one."""
+    if kept >= MAX_METRICS:
+        return f"at most {MAX_METRICS} are kept"
+    if not 0 < len(spec.name) <= MAX_NAME:
+        return f"a name has 1 to {MAX_NAME} characters"
+    numbers = file.array(spec.name)
+    if np.iscomplexobj(numbers):
+        return "complex numbers are no metric"
+    return "" if bool(np.isfinite(numbers).all()) else "it has numbers that are not finite"
+
+
 def measured(named: str, told: Any) -> dict[str, Any]:
     """What an evaluation function returned, if it can be journaled."""
     if not isinstance(told, dict):
@@ -242,8 +294,8 @@ def measured(named: str, told: Any) -> dict[str, Any]:
     return {"metrics": metrics}
 
 
-def _no(why: str) -> dict[str, Any]:
-    return {"ok": False, "why": why}
+def _no(why: str, initial: bool = False) -> dict[str, Any]:
+    return {"ok": False, "why": why} | ({"initial": True} if initial else {})
 
 
 def _said(error: Exception) -> str:

@@ -40,6 +40,10 @@ class Keys:
     def update(self, round_: int, participant: str) -> str:
         return f"{self.prefix}/{round_}/{_part(participant)}"
 
+    def metrics(self, round_: int, participant: str) -> str:
+        """Those that were too large for the offer."""
+        return f"{self.prefix}/metrics/{round_}/{_part(participant)}"
+
     def quarantine(self, round_: int, participant: str, digest: str) -> str:
         when = INITIAL if round_ < 0 else str(round_)
         return f"{self.prefix}/quarantine/{when}/{_part(participant)}/{digest}"

@@ -10,6 +10,8 @@ from quoracy.core.codec import said_s, seconds, us
 from quoracy.core.detector import Detector
 from quoracy.core.federated import drawing, rounds
 from quoracy.core.federated.events import Beat
+from quoracy.core.federated.measured import nested
+from quoracy.core.federated.reports import newest_shown
 from quoracy.core.federated.state import (
     OVER,
     Fate,
@@ -160,6 +162,7 @@ def _participant(participant: Participant, task: Task, heard: Heard, now_us: int
         "seat": participant.seat, "trained": participant.trained, "updates": participant.updates,
         "refused": participant.refused, "losses": participant.losses, "reason": participant.reason,
         "labels": participant.labels, "silent_s": None if silent_us is None else seconds(silent_us),
+        "last": newest_shown(task, participant.id),
         "stuck_s": seconds(stuck_for_us(participant, task, heard, now_us)),
     }  # fmt: skip
     if pulse is not None:
@@ -178,5 +181,6 @@ def over_shown(over: Over) -> dict[str, Any]:
         "clipped": [
             {"participant": member, "claimed": claimed, "counted": counts[member]} for member, claimed in over.clipped
         ],
-        "metrics": over.metrics, "evaluation": over.evaluation, "weights": over.weights, "size_bytes": over.size_bytes,
+        "metrics": {name: nested(value) for name, value in over.metrics.items()}, "evaluation": over.evaluation,
+        "weights": over.weights, "size_bytes": over.size_bytes,
     }  # fmt: skip
