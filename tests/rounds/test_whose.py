@@ -187,8 +187,10 @@ def test_a_session_token_opens_what_its_participant_needs_and_nothing_else(guard
     assert guarded.code("PUT", digest, one.session, "p1", content=mine) == ""
     assert guarded.code("HEAD", digest, one.session, "p1") == ""
     assert guarded.ask("GET", digest, one.session, "p1").content == mine
-    for name in (guarded.standings[0]["weights"], "0/global"):
+    first = guarded.standings[0]["weights"]
+    for name in (first, "0/global"):
         assert guarded.code("GET", name, one.session, "p1") == "", name
+    assert guarded.ask("HEAD", first, two.session, "p2").status_code == 404, "it is there, and not brought by p2"
     assert guarded.code("GET", digest, two.session, "p2") == "object_missing"
     assert guarded.code("GET", digest, two.session, "p1") == "bad_token"
     assert guarded.code("PUT", digest, two.session, "p1", content=mine) == "bad_token"

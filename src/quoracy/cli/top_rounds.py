@@ -78,7 +78,7 @@ class RoundsPage:
         over = self.shown.get("phase") in ("Finished", "Stopped")
         where = "initial weights" if number_ < 0 else f"round {min(number_ + (not over), of)} of {of}"
         line = Text(where, style="bold")
-        if self.open:
+        if self.open and number_ >= 0:
             line.append(f"  {self.open['admitted']} of {self.open['target']} updates", "default not bold")
             line.append(f", {self.open['offered']} looked at, {self.open['training']} train", "default not bold dim")
         line.append(

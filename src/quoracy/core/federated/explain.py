@@ -88,6 +88,8 @@ def _round_wait(task: Task, round_: Round, waited_us: int) -> Wait:
     done = f"{standing.admitted} of {round_.target} updates are in"
     if standing.offered:
         done += f", {standing.offered} are being looked at"
+    if round_.number < 0:
+        done = "they are being looked at" if standing.offered else "they are awaited"
     min_us, max_us = us(task.config.time_min_s), us(task.config.time_max_s)
     then, end_us = "the others are replaced", max_us
     if open_us < min_us and rounds.why_close(task, round_, standing, min_us):

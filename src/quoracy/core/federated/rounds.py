@@ -228,6 +228,8 @@ def why_close(task: Task, round_: Round, standing: Count, open_us: int) -> str:
     if round_.number >= 0 and open_us < us(config.time_min_s):
         return ""
     if standing.admitted >= most(task, round_):
+        if round_.number < 0:
+            return "all that it waits for"
         return f"{standing.admitted} updates, as many as it is meant to have"
     if standing.admitted < least(task, round_) or (standing.offered and open_us < patience_us(task)):
         return ""

@@ -56,7 +56,7 @@ async def get(house: House, asked: Asked, send: Send) -> None:
     if matches(asked.headers.get(b"if-none-match", b""), tag):
         asked.scope["quoracy.answer"] = Answer(b"", 304, headers=((b"etag", tag),), tagged=False)
         return
-    key, size_bytes = await do(house, partial(_found, keys=place.fetches(digest)))
+    key, size_bytes = await do(house, partial(_found, keys=place.fetches(digest, asked.method == "HEAD")))
     if size_bytes is None:
         there = await do(house, lambda objects: objects.offset(_upload(asked, place.brings(digest))))
         if there is not None and asked.method == "HEAD":

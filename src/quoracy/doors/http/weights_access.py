@@ -42,10 +42,13 @@ class Place(msgspec.Struct, frozen=True):
         """The key under which it is created."""
         return self.keys.upload(self.member, digest) if self.member else self.keys.blob(digest)
 
-    def fetches(self, digest: str) -> tuple[str, ...]:
-        """The keys under which it may be, in this order."""
-        own = (self.keys.upload(self.member, digest),) if self.member else ()
-        return (*own, self.keys.blob(digest))
+    def fetches(self, digest: str, head: bool) -> tuple[str, ...]:
+        """The keys under which it may be, in this order. ``head``: a participant that only asks whether it is there
+        wants to know whether it has to bring it; that the run has a model of the same bytes would not help it."""
+        if not self.member:
+            return (self.keys.blob(digest),)
+        own = self.keys.upload(self.member, digest)
+        return (own,) if head else (self.keys.blob(digest), own)
 
 
 def to_fetch(house: House, asked: Asked, run: str) -> Place:
