@@ -105,7 +105,7 @@ async def reports(service: Service, _identity: Identity, run: str, arguments: di
     shown: list[TrainingReport] = []
     size = 0
     for report in later[: page.limit]:
-        size += report.size
+        size += report.kept_bytes
         if shown and size > PAGE_BYTES:
             break
         shown.append(report)

@@ -41,6 +41,13 @@ def test_arrays_of_one_shape_are_averaged_and_others_are_not() -> None:
     assert over_shown(study.task.history[0])["metrics"] == {"m": [[3.0], [1.0]]}
 
 
+def test_a_mean_is_finite_whatever_is_averaged() -> None:
+    study = studying("a", "b")
+    study.update("a", samples=2**53, metrics={"up": 1e300, "both": [1e300, -1e300]})
+    study.update("b", samples=2**53, metrics={"up": 1e300, "both": [-1e300, -1e300]})
+    assert study.task.history[0].metrics == {"up": 1e300, "both": [0.0, -1e300]}
+
+
 def test_also_of_what_does_not_count_and_why() -> None:
     study = studying("a", "b", "c", refused_max=2)
     study.offer("a", metrics=METRICS)
@@ -89,7 +96,7 @@ def test_reports_are_bounded_and_the_oldest_give_way(monkeypatch: pytest.MonkeyP
     for number in range(40):
         study.run_round("a", "b", history={"loss": [float(number)] * 20})
         task = study.task
-        assert task.report_bytes == sum(report.size for report in task.reports) <= 4000
+        assert task.report_bytes == sum(report.kept_bytes for report in task.reports) <= 4000
         assert len(task.reports) + task.reports_gone == 2 * (number + 1)
         assert task.newest.keys() == {"a", "b"}
     assert study.task.reports_gone > 50
@@ -100,7 +107,7 @@ def test_one_report_is_bounded_and_says_what_is_in_the_journal_alone() -> None:
     study = studying("a", "b")
     study.update("a", metrics={"loss": 1.0}, history={f"m{n:02}": [float(n)] * 256 for n in range(32)})
     (report,) = kept(study, "a")
-    assert report.size <= reports.MAX_REPORT_BYTES + 1000
+    assert report.kept_bytes <= reports.MAX_REPORT_BYTES + 1000
     assert 0 < len(report.history) < 32
     assert report.metrics == {"loss": 1.0}
     assert "are in the journal alone" in report.warnings[-1]

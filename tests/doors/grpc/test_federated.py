@@ -80,7 +80,12 @@ class Stranger:
     def beat(self, wait_ms: int = 0) -> Any:
         self.seq += 1
         said = self.pb.ParticipantHeartbeatRequest(
-            **self.mine(), seq=self.seq, wait_ms=wait_ms, phase=self.phase, round=self.round, metrics={"loss": 0.5}
+            **self.mine(),
+            seq=self.seq,
+            wait_ms=wait_ms,
+            phase=self.phase,
+            round=self.round,
+            metrics={"loss": 0.5, "gradient": float("inf")},
         )
         heard = self.call("Heartbeat", said)
         self.phase, self.round = heard.phase, heard.round

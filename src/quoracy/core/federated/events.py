@@ -146,8 +146,9 @@ class Beat(Signal, frozen=True, array_like=True, tag="heartbeat"):
     seq: Counter
     progress: Counter = 0
     epoch: Counter = 0
-    metrics: Annotated[dict[Name, Real], Meta(max_length=16)] = {}
-    """Such as the loss so far: for people, nothing is decided by it."""
+    metrics: Annotated[dict[Name, float], Meta(max_length=16)] = {}
+    """Such as the loss so far: for people, nothing is decided by it. One that is not finite is not shown; a participant
+    is not given up over it."""
 
 
 class BeatSeen(msgspec.Struct, frozen=True, array_like=True):

@@ -10,7 +10,7 @@ from quoracy.core.codec import said_s, seconds, us
 from quoracy.core.detector import Detector
 from quoracy.core.federated import drawing, rounds
 from quoracy.core.federated.events import Beat
-from quoracy.core.federated.measured import nested
+from quoracy.core.federated.measured import MOST, nested
 from quoracy.core.federated.reports import newest_shown
 from quoracy.core.federated.state import (
     OVER,
@@ -168,7 +168,8 @@ def _participant(participant: Participant, task: Task, heard: Heard, now_us: int
         "stuck_s": seconds(stuck_for_us(participant, task, heard, now_us)),
     }  # fmt: skip
     if pulse is not None:
-        shown |= {"progress": pulse.beat.progress, "epoch": pulse.beat.epoch, "metrics": pulse.beat.metrics}
+        finite = {name: value for name, value in pulse.beat.metrics.items() if abs(value) <= MOST}
+        shown |= {"progress": pulse.beat.progress, "epoch": pulse.beat.epoch, "metrics": finite}
     return shown
 
 

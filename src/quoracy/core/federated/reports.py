@@ -30,9 +30,9 @@ def keep(task: Task, round_: Round, mine: Assignment, result: dict[str, Any], at
         mine.member, round_.number, mine.ticket, mine.fate, mine.why, at_us, offer.samples, dict(offer.metrics),
         dict(offer.history), *_brought(offer, result),
     )  # fmt: skip
-    report.size = _cut(report)
+    report.kept_bytes = _cut(report)
     task.reports.append(report)
-    task.report_bytes += report.size
+    task.report_bytes += report.kept_bytes
     task.newest[report.member] = report
     if task.report_bytes > MAX_BYTES:
         _give_way(task)
@@ -69,7 +69,7 @@ def _cut(report: TrainingReport) -> int:
 def _give_way(task: Task) -> None:
     gone = 0
     while task.report_bytes > LEFT_BYTES and gone < len(task.reports) - 1:
-        task.report_bytes -= task.reports[gone].size
+        task.report_bytes -= task.reports[gone].kept_bytes
         gone += 1
     for report in task.reports[:gone]:
         if task.newest.get(report.member) is report:

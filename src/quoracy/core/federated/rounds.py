@@ -7,6 +7,7 @@ long is replaced, who cannot be replaced is waited for only so long, and then th
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 
 import msgspec
 
@@ -25,7 +26,7 @@ from quoracy.core.federated.events import (
     RunStopped,
     StandbyExpired,
 )
-from quoracy.core.federated.measured import numbers_of, shape_of, shaped
+from quoracy.core.federated.measured import MOST, numbers_of, shape_of, shaped
 from quoracy.core.federated.samples import counted, samples_bound
 from quoracy.core.federated.state import (
     Assignment,
@@ -300,10 +301,17 @@ def weighted(parts: list[tuple[int, Metrics]]) -> Metrics:
         total = sum(samples for samples, _ in sent)
         shape = shape_of(sent[0][1])
         if total and all(shape_of(value) == shape for _, value in sent):
-            rows = [(samples, numbers_of(value)) for samples, value in sent]
-            means = [sum(samples * row[i] for samples, row in rows) / total for i in range(len(rows[0][1]))]
-            mean[name] = shaped(shape, means)
+            rows = [numbers_of(value) for _, value in sent]
+            counts = [samples for samples, _ in sent]
+            mean[name] = shaped(shape, [_mean(column, counts, total) for column in zip(*rows, strict=True)])
     return mean
+
+
+def _mean(numbers: Sequence[float], counts: list[int], total: int) -> float:
+    """By samples. Where the sum would be too large for a float, which the mean of such numbers never is, of shares."""
+    pairs = list(zip(counts, numbers, strict=True))
+    found = sum(samples * number for samples, number in pairs) / total
+    return found if abs(found) <= MOST else sum(samples / total * number for samples, number in pairs)
 
 
 # -- one model -----------------------------------------------------------------------------------------------------

@@ -161,8 +161,8 @@ class TrainingReport(msgspec.Struct, array_like=True):
     size_bytes: int = 0
     arrays: dict[str, list[int]] = {}
     """The shapes of what is in it."""
-    size: int = 0
-    """Of this report, by which all of them are bounded."""
+    kept_bytes: int = 0
+    """The size of this report, by which all of them are bounded."""
 
 
 class Task(msgspec.Struct):
@@ -234,7 +234,7 @@ class Task(msgspec.Struct):
     def rebuild(self) -> None:
         """Nothing may depend on the order: whoever walks it sorts."""
         self.here = {p.id: p for p in self.participants.values() if p.state in HERE}
-        self.report_bytes = sum(report.size for report in self.reports)
+        self.report_bytes = sum(report.kept_bytes for report in self.reports)
         self.newest = {report.member: report for report in self.reports}
         self.tally = Tally()
         for assignment in [] if self.round is None else self.round.assignments.values():
