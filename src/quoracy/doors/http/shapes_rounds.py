@@ -128,7 +128,7 @@ class TrainingReport(msgspec.Struct, frozen=True):
     fate: str
     """Admitted, Refused or Dropped."""
     why: str
-    """It does not count."""
+    """Why it does not count; empty if it does."""
     at_s: float
     """When that was known, in run time."""
     samples: int
