@@ -195,10 +195,15 @@ def test_tokens_and_tls_hold_for_weights_too(tmp_path: Path, monkeypatch: pytest
     with vault.open() as running:
         running.create("run", "federated", rounds=1)
         summary = quoracy.participate(
-            vault.url, lambda weights, task: (weights, 1, {}), "run", participant="p1", token=vault.token, ca=vault.ca,
+            vault.url, lambda weights, task: (weights, 1, {"big": np.zeros(400)}), "run", participant="p1",
+            token=vault.token, ca=vault.ca,
             initial={"a": np.zeros(2, np.float32)}, weights="http", cache=tmp_path / "cache",
         )  # fmt: skip
         assert summary.admitted == 1
+        (report,) = running.ask("reports", "run", member="p1")["rounds"]
+        assert (report["arrays"]["shapes"], report["warnings"]) == ({"big": [400]}, []), (
+            "what is large goes the same way"
+        )
         url = running.ask("weights", "run")["http"]
         with pytest.raises(Refused) as refused:
             HttpWeights(HttpLine(url, "run", str, str(vault.ca)), lambda: None)._there("ab" * 32)
