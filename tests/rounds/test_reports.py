@@ -109,9 +109,10 @@ def test_every_api_takes_metrics_of_any_shape_and_all_show_them(
     as_json = told(quoracy("federated", "history", RUN, "--participant", "p1", "--json", url=coordinator.url))
     assert as_json["value"]["rounds"][0]["history"] == history
     out = io.StringIO()
-    Console(file=out, width=140, highlight=False).print(page(shown | {"phase": "Round"}, None))
-    assert "Waiting" in out.getvalue()
-    assert "round 0: loss 0.25  loss by epoch" in out.getvalue()
+    for state in ("Waiting", "Left"):
+        parted = [party | {"state": state} for party in shown["participants"]]
+        Console(file=out, width=140, highlight=False).print(page(shown | {"participants": parted}, None))
+    assert out.getvalue().count("round 0: loss 0.25  loss by epoch") == 2
     picture = tmp_path / "p1.svg"
     drawn = quoracy("federated", "history", RUN, "--participant", "p1", "--plot", str(picture), url=coordinator.url)
     assert drawn.returncode == 0

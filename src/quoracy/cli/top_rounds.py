@@ -151,14 +151,14 @@ class RoundsPage:
         return (Text(f"{one['updates']:,}"), *bad)
 
     def _doing(self, one: dict[str, Any], fate: str) -> Text:
+        reported = self._reported(one.get("last"))
         if one["state"] in GONE:
-            return one_line(one["reason"])
+            return one_line("  ".join(part for part in (one["reason"], reported) if part))
         if one["stuck_s"]:
             return one_line(f"stuck for {said(one['stuck_s'])}", "bold red")
         measured = "  ".join(f"{name} {number(value)}" for name, value in sorted(one.get("metrics", {}).items()))
         if fate == "Training":
             return one_line(f"{fate.lower()}  {measured}".strip())
-        reported = self._reported(one.get("last"))
         return one_line("  ".join(part for part in (fate.lower(), reported or measured) if part))
 
     def _reported(self, last: dict[str, Any] | None) -> str:
