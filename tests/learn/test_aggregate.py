@@ -351,6 +351,21 @@ def test_the_mean_of_many_is_as_exact_as_that_of_few(tmp_path: Path) -> None:
     np.testing.assert_array_max_ulp(merged, wanted, 2)
 
 
+@pytest.mark.parametrize("signs", [(1,), (-1, 1)], ids=["alike", "cancelling out"])
+def test_the_mean_is_within_seven_units_of_the_largest_number(signs: tuple[int, ...], tmp_path: Path) -> None:
+    """Of the largest, not of the mean: where numbers cancel out, what is left is as inexact as they were."""
+    dice = np.random.default_rng(6)
+    vectors = [
+        (dice.uniform(1.9, 2.0, 2000) * signs[n % len(signs)]).astype(np.float32) for n in range(30)
+    ]  # fmt: skip
+    samples = [int(n) for n in dice.integers(1, 5000, len(vectors))]
+    files = [update(tmp_path, f"p{n:04}", {"w": v}, k) for n, (v, k) in enumerate(zip(vectors, samples, strict=True))]
+    merged = load(made(tmp_path, rules.FedAvg(), files, {"w": vectors[0]}).weights)["w"]
+    wanted = np.average(np.stack(vectors).astype(np.float64), axis=0, weights=samples)
+    unit = np.spacing(np.abs(np.stack(vectors)).max(axis=0))
+    assert (np.abs(merged - wanted) / unit).max() <= 7
+
+
 def test_settings_come_from_a_duty_as_plain_names_and_values(tmp_path: Path) -> None:
     for settings in EVERY:
         plain = msgspec.json.decode(msgspec.json.encode(settings))

@@ -7,18 +7,20 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Self
 
+import msgspec
 import numpy as np
 from tests.doors.talk import PATIENCE_S, RUN, Talk
 
 from quoracy.coordinator import Coordinator
 from quoracy.core.errors import Refusal
 from quoracy.core.federated.events import Beat, ParticipantJoined, ParticipantLeft, UpdateOffered
-from quoracy.core.members import Cause
+from quoracy.core.members import Cause, signed_by_joiner
 from quoracy.core.messages import Told
 from quoracy.hosts.keys import Keys
 from quoracy.learn import load, save
 from quoracy.learn.dtypes import Numbers
 from quoracy.objects import LocalObjects
+from quoracy.trust import MemberKey
 
 KEYS = Keys(RUN)
 
@@ -27,17 +29,18 @@ def model(value: float, size: int = 8) -> dict[str, Numbers]:
     return {"a": np.full((2, size), value, np.float32), "b": np.full(3, value, np.float32)}
 
 
-def put(folder: Path, arrays: dict[str, Numbers], scratch: Path) -> str:
-    """Into the store as a participant would that can reach it; returns the digest."""
+def put(folder: Path, arrays: dict[str, Numbers], scratch: Path, member: str = "p1") -> str:
+    """Into the store as a participant would that can reach it; returns the digest. ``member`` "": as the run's own."""
     scratch.mkdir(parents=True, exist_ok=True)
     path = scratch / "update.safetensors"
     digest = save(path, arrays)
-    with_store(folder).put_file(KEYS.blob(digest), path, digest)
+    key = KEYS.upload(member, digest) if member else KEYS.blob(digest)
+    with_store(folder).put_file(key, path, digest)
     return digest
 
 
-def put_bytes(folder: Path, content: bytes, digest: str) -> None:
-    with_store(folder).put(KEYS.blob(digest), content)
+def put_bytes(folder: Path, content: bytes, digest: str, member: str = "p1") -> None:
+    with_store(folder).put(KEYS.upload(member, digest), content)
 
 
 def with_store(folder: Path) -> LocalObjects:
@@ -47,15 +50,26 @@ def with_store(folder: Path) -> LocalObjects:
 class Participant:
     """One connection, one life."""
 
-    def __init__(self, url: str, member: str, supersedes: int = 0, initial: bool = True) -> None:
+    def __init__(
+        self, url: str, member: str, supersedes: int = 0, initial: bool = True, token: str = "",
+        key: MemberKey | None = None,
+    ) -> None:  # fmt: skip
+        """``token``, ``key``: where the coordinator asks for them."""
         self.member = member
-        self.talk = Talk(url)
+        self.talk = Talk(url, token=token)
         nonce = f"{member}/{supersedes}".encode().ljust(16, b".")[:16]
         joined = ParticipantJoined(member, supersedes, nonce, initial=initial)
+        if key is not None:
+            assert self.talk.greeted is not None
+            challenge = self.talk.greeted.challenge
+            proof = challenge + key.sign(signed_by_joiner(challenge, RUN, member, supersedes, nonce))
+            joined = msgspec.structs.replace(joined, key=key.public, proof=proof)
         answer = self.talk.call(Cause(member, supersedes, 0), joined)
         assert not isinstance(answer, Refusal), answer
         self.life = int(answer.result["incarnation"])
         self.seq = 0
+        self.session = self.talk.granted().token
+        """The session token."""
 
     def close(self) -> None:
         self.talk.socket.close()
@@ -64,7 +78,7 @@ class Participant:
         """The next one that fits. Asked for, so that none is missed."""
         deadline_s = time.monotonic() + PATIENCE_S
         while time.monotonic() < deadline_s:
-            self.talk.hello(self.member, self.life)
+            self.talk.hello(self.member, self.life, self.session)
             told = self.talk.hear(Told, where=lambda m: m.topic == "standing" and m.member == self.member)
             if where(told.value):
                 return dict(told.value)
@@ -120,7 +134,8 @@ def play_round(folder: Path, parties: list[Participant], number: int, scratch: P
         path = None if not standing["weights"] else with_store(folder).local_path(KEYS.blob(standing["weights"]))
         before = model(0.0) if path is None else load(path)
         arrays = {name: array + np.float32(step * (at + 1) * (number >= 0)) for name, array in before.items()}
-        answer = party.offer(standing, put(folder, arrays, scratch), samples=at + 1, metrics={"loss": 1.0 / (at + 1)})
+        digest = put(folder, arrays, scratch, party.member)
+        answer = party.offer(standing, digest, samples=at + 1, metrics={"loss": 1.0 / (at + 1)})
         assert not isinstance(answer, Refusal), answer
 
 

@@ -28,15 +28,15 @@ def test_a_round_with_weights_in_s3(weed: Weed, tmp_path: Path, monkeypatch: pyt
         assert coordinator.ask("weights", RUN)["store"] == url
         both = [parties.join("p1"), parties.join("p2")]
 
-        def bring(value: float) -> str:
+        def bring(member: str, value: float) -> str:
             content = save({"w": np.full(1000, value, np.float32)})
             digest = str(blake3(content).hexdigest())
-            store.put(KEYS.blob(digest), content, digest)
+            store.put(KEYS.upload(member, digest), content, digest)
             return digest
 
-        both[0].offer(both[0].assigned(-1), bring(0.0))
+        both[0].offer(both[0].assigned(-1), bring("p1", 0.0))
         for party, value in zip(both, (1.0, 3.0), strict=True):
-            party.offer(party.assigned(0), bring(value))
+            party.offer(party.assigned(0), bring(party.member, value))
         shown = ended(coordinator)
         made = store.get(KEYS.model(1), 100_000)
         assert blake3(made).hexdigest() == shown["weights"]

@@ -76,7 +76,7 @@ def test_a_run_whose_first_weights_cannot_be_looked_up_is_paused_too(
     def silent(*_given: Any) -> None:
         raise ObjectsUnreachable("nobody answers")
 
-    digest = put(folder, model(5.0), tmp_path)
+    digest = put(folder, model(5.0), tmp_path, member="")
     monkeypatch.setattr(LocalObjects, "head", silent)
     shown = coordinator.create(RUN, "federated", clients=1, initial=digest)
     assert shown["phase"] == "Paused"
@@ -100,14 +100,14 @@ def test_what_was_admitted_cannot_be_replaced_before_it_is_aggregated(
     coordinator: Coordinator, parties: Parties, folder: Path, tmp_path: Path
 ) -> None:
     _, digest = admitted_and_paused(coordinator, parties, folder, tmp_path)
-    blob = folder / "objects" / KEYS.blob(digest)
+    blob = folder / "objects" / KEYS.upload("p2", digest)
     admitted = blob.read_bytes()
     blob.unlink()
     found = save(blob, model(1e6))
     coordinator.ask("resume", RUN)
     reason = until(lambda: coordinator.show(RUN)["history"] and ended(coordinator, "Paused")["reason"], "it pauses")
     assert "round 0 could not be aggregated" in reason
-    assert KEYS.blob(digest) in reason
+    assert KEYS.upload("p2", digest) in reason
     assert f"its content has the digest {found}: it was changed" in reason
     blob.unlink()
     blob.write_bytes(admitted)

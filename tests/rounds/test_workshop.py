@@ -112,7 +112,7 @@ def test_what_is_no_safetensors_is_refused(
     for named, content in poison.items():
         party = parties.join(f"p-{named}")
         digest = blake3(content).hexdigest()
-        put_bytes(folder, content, digest)
+        put_bytes(folder, content, digest, party.member)
         standing = party.assigned(-1)
         party.offer(standing, digest)
         _, _, of, admitted, why = party.verdict(standing)
@@ -125,13 +125,13 @@ def test_missing_forged_and_misannounced_objects_are_refused(
     coordinator: Coordinator, parties: Parties, folder: Path, tmp_path: Path
 ) -> None:
     coordinator.create(RUN, "federated", clients=1)
-    good = put(folder, model(1.0), tmp_path)
+    good = put(folder, model(1.0), tmp_path, "p2")
     content = (tmp_path / "update.safetensors").read_bytes()
     wrong = blake3(b"another").hexdigest()
     put_bytes(folder, content, wrong)
     missing = blake3(b"nothing").hexdigest()
     for digest, more, named in (
-        (missing, {}, "there is no object"),
+        (missing, {}, "p0 has not uploaded"),
         (wrong, {}, "the update's digest is"),
         (good, {"size_bytes": 7}, "announced were 7"),
     ):
@@ -139,14 +139,14 @@ def test_missing_forged_and_misannounced_objects_are_refused(
         standing = party.assigned(-1)
         party.offer(standing, digest, **more)
         assert named in party.verdict(standing)[4]
-    assert with_store(folder).head(KEYS.blob(wrong)) is None, "or nobody could put the right one there"
+    assert with_store(folder).head(KEYS.upload("p1", wrong)) is None, "or nobody could put the right one there"
     assert with_store(folder).head(KEYS.quarantine(-1, "p1", wrong)) == len(content)
 
 
 def test_weights_that_the_settings_give_are_where_the_first_round_begins(
     coordinator: Coordinator, parties: Parties, folder: Path, tmp_path: Path
 ) -> None:
-    digest = put(folder, model(5.0), tmp_path)
+    digest = put(folder, model(5.0), tmp_path, member="")
     coordinator.create(RUN, "federated", clients=1, rounds=1, initial=digest)
     party = parties.join("p1", initial=False)
     assert party.assigned(0)["weights"] == digest

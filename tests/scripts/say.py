@@ -19,9 +19,11 @@ from quoracy.core.messages import Answered, Declined, Moved, Told, ToMember, Wel
 from quoracy.core.run import Kinds
 
 HIDDEN = frozenset({"nonce", "key", "silent_us", "heartbeat_interval_s", "heartbeat_timeout_s"})
-ONLY_IF_RAISED = frozenset({"fence"})
-"""Numbers that say nothing while they are nought."""
-SETTLED = frozenset({"rounds", "epochs", "epoch_base", "size_bytes", "norm_bound", "max_update_bytes"})
+ONLY_IF_RAISED = frozenset({"fence", "warnings"})
+"""What says nothing while it is nought, or empty."""
+SETTLED = frozenset(
+    {"rounds", "epochs", "epoch_base", "size_bytes", "norm_bound", "max_update_bytes", "max_metrics_bytes"}
+)
 """What is the same in every round of a story, and not what it tells."""
 DIGITS = frozenset("0123456789abcdef")
 """Of a digest, which is told by its first eight."""
@@ -55,7 +57,8 @@ def pairs(fields: dict[str, Any]) -> str:
     """``name value, name value``; times in seconds; what is empty is not said, except a nought."""
     said = []
     for name, of in fields.items():
-        if name in HIDDEN or of is None or of in ("", b"") or of == {} or (name in ONLY_IF_RAISED and of == 0):
+        silent = name in ONLY_IF_RAISED and (of == 0 or of == [])
+        if name in HIDDEN or of is None or of in ("", b"") or of == {} or silent:
             continue
         if name.endswith("_us"):
             times = [of] if isinstance(of, int) else of

@@ -26,12 +26,13 @@ def make(arguments: dict[str, Any]) -> Any:
     def train(member: str, weights: Any, work: Any) -> Any:
         if weights is None:
             return {"a": np.zeros(3, np.float32)}, 0, {}, {}
-        metrics = {"loss": 0.5}
+        metrics, samples = {"loss": 0.5}, 10
         if member == "odd" and work.round == 1:
             if "raises" in arguments:
                 raise ValueError(arguments["raises"])
-            metrics = {"loss": float(arguments["loss"])}
-        return {"a": weights["a"] + np.float32(1)}, 10, metrics, {}
+            metrics["loss"] = float(arguments.get("loss", 0.5))
+            samples = int(arguments.get("samples", 10))
+        return {"a": weights["a"] + np.float32(1)}, samples, metrics, {}
 
     return train
 
@@ -64,16 +65,29 @@ def went(coordinator: Coordinator, run: str) -> list[int]:
 
 
 @pytest.mark.parametrize("loss", ["nan", "inf", "1e301"])
-def test_one_whose_offer_cannot_be_taken_is_out_and_the_rounds_go_on(
-    coordinator: Coordinator, tmp_path: Path, caplog: pytest.LogCaptureFixture, loss: str
+def test_a_metric_that_is_no_number_costs_the_metric_and_not_the_update(
+    coordinator: Coordinator, tmp_path: Path, loss: str
 ) -> None:
-    fates = together(coordinator, f"loss-{loss}", tmp_path, loss=loss)
-    assert went(coordinator, f"loss-{loss}") == [3, 2]
-    assert [fates[name].admitted for name in NAMES] == [3, 2, 1], "one of them gave the initial weights as well"
+    run = f"loss-{loss}"
+    fates = together(coordinator, run, tmp_path, loss=loss)
+    assert went(coordinator, run) == [3, 3]
+    assert [fates[name].admitted for name in NAMES] == [2, 2, 2]
+    first, second = coordinator.ask("reports", run, member="odd")["rounds"]
+    assert (first["metrics"], first["warnings"]) == ({"loss": 0.5}, [])
+    assert (second["metrics"], second["fate"]) == ({}, "Admitted")
+    assert "metrics.loss is left out" in second["warnings"][0]
+
+
+def test_one_whose_offer_cannot_be_taken_is_out_and_the_rounds_go_on(
+    coordinator: Coordinator, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    fates = together(coordinator, "nothing", tmp_path, samples=0)
+    assert went(coordinator, "nothing") == [3, 2]
+    assert [fates[name].admitted for name in NAMES] == [2, 2, 1]
     ended = fates["odd"].ended
     assert ended is not None
-    assert (ended.code, ended.why[:13]) == ("malformed", "event.metrics")
-    assert [record.getMessage() for record in caplog.records if "odd is out: event.metrics" in record.getMessage()]
+    assert (ended.code, ended.why[:11]) == ("malformed", "samples = 0")
+    assert [record.getMessage() for record in caplog.records if "odd is out: samples = 0" in record.getMessage()]
 
 
 def test_one_whose_training_fails_leaves_and_the_rounds_go_on(coordinator: Coordinator, tmp_path: Path) -> None:

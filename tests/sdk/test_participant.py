@@ -124,8 +124,10 @@ def test_a_task_says_what_to_train(stage: Stage) -> None:
     ]
 
 
-def test_metrics_and_history_reach_the_journal_without_what_is_no_number(stage: Stage) -> None:
+def test_metrics_and_history_are_kept_without_what_is_no_number(stage: Stage) -> None:
+    """In the journal, and when the round is over: as they were said, with a warning for each that is left out."""
     stage.create(rounds=1)
+    news: list[Any] = []
 
     def train(weights: Weights, task: quoracy.Task) -> tuple[Weights, int, dict[str, Any]]:
         for epoch, loss in enumerate((0.5, float("nan"), 0.25)):
@@ -133,13 +135,57 @@ def test_metrics_and_history_reach_the_journal_without_what_is_no_number(stage: 
         return (
             weights,
             7,
-            {"loss": np.float32(0.25), "confusion": np.ones(3), "odd": float("inf"), "nans": [0.0, float("nan")]},
+            {"loss": np.float32(0.25), "confusion": np.eye(2), "odd": float("inf"), "nans": [0.0, float("nan")]},
         )
 
-    stage.take_part(train)
+    assert stage.take_part(train, on_news=news.append).admitted == 1
     (offer,) = [event for event in stage.events("update-offered") if event["round"] == 0]
     assert (offer["samples"], offer["history"]) == (7, {"loss": [0.5, 0.25]})
-    assert offer["metrics"] == {"loss": 0.25, "confusion": [1.0, 1.0, 1.0]}
+    assert offer["metrics"] == {"loss": 0.25, "confusion": {"shape": (2, 2), "values": [1.0, 0.0, 0.0, 1.0]}}
+    told = stage.ask("reports", member="p1")
+    (report,) = told["rounds"]
+    assert (report["round"], report["fate"], report["samples"]) == (0, "Admitted", 7)
+    assert report["metrics"] == {"loss": 0.25, "confusion": [[1.0, 0.0], [0.0, 1.0]]}
+    assert report["history"] == {"loss": [0.5, 0.25]}
+    assert [warning.split(" is left out")[0] for warning in report["warnings"]] == [
+        "loss: nan", "metrics.odd", "metrics.nans",
+    ]  # fmt: skip
+    warned = [one.text.split(" is left out")[0] for one in news if one.what == "warning"]
+    assert warned == ["round 0: metrics.odd", "round 0: metrics.nans"]
+    assert stage.shown()["last"]["metrics"] == {"loss": 0.25}
+    assert stage.coordinator.show(stage.run)["history"][0]["metrics"]["confusion"] == [[1.0, 0.0], [0.0, 1.0]]
+    assert stage.shown()["updates"] == 1, "the initial weights are no update"
+
+
+def test_metrics_that_are_large_are_an_object_beside_the_update(stage: Stage) -> None:
+    stage.create(rounds=1, max_metrics_bytes=10_000)
+    confusion = np.arange(30.0 * 30).reshape(30, 30).astype(np.float32)
+
+    def train(weights: Weights, _task: quoracy.Task) -> tuple[Weights, int, dict[str, Any]]:
+        return weights, 7, {"loss": 0.25, "confusion": confusion, "counts": np.arange(300)}
+
+    assert stage.take_part(train).admitted == 1
+    (report,) = stage.ask("reports", member="p1")["rounds"]
+    assert (report["metrics"], report["warnings"]) == ({"loss": 0.25}, [])
+    assert report["arrays"]["shapes"] == {"confusion": [30, 30], "counts": [300]}
+    kept = load(stage.blobs.parent / "metrics" / "0" / "p1").arrays
+    assert np.array_equal(kept["confusion"], confusion)
+    assert digest_of(stage.blobs.parent / "metrics" / "0" / "p1") == report["arrays"]["digest"]
+
+
+def test_metrics_that_are_too_large_cost_nothing_but_themselves(stage: Stage) -> None:
+    stage.create(rounds=1, max_metrics_bytes=1000)
+    news: list[Any] = []
+
+    def train(weights: Weights, _task: quoracy.Task) -> tuple[Weights, int, dict[str, Any]]:
+        return weights, 7, {"loss": 0.25, "huge": np.zeros(1000)}
+
+    assert stage.take_part(train, on_news=news.append).admitted == 1
+    (report,) = stage.ask("reports", member="p1")["rounds"]
+    assert (report["metrics"], report["fate"], report["arrays"]["shapes"]) == ({"loss": 0.25}, "Admitted", {})
+    assert "at most 1000 are taken (max_metrics_bytes)" in report["warnings"][0]
+    told = f"round 0: told by the coordinator: {report['warnings'][0]}"
+    assert [one.text for one in news if one.what == "warning"] == [told]
 
 
 def test_progress_and_epochs_are_in_the_heartbeats(stage: Stage) -> None:

@@ -20,6 +20,7 @@ import quoracy
 from quoracy.coordinator import Coordinator
 from quoracy.core.errors import ObjectCorrupt, ObjectsUnreachable, Refused
 from quoracy.learn.tensors import digest_of, save
+from quoracy.sdk.http_line import HttpLine
 from quoracy.sdk.weights_cache import Cache
 from quoracy.sdk.weights_http import PART_BYTES, HttpWeights
 
@@ -99,7 +100,7 @@ def model(tmp_path: Path) -> Path:
 
 
 def door(url: str, run: str) -> HttpWeights:
-    return HttpWeights(url, run, "", None, lambda: None)
+    return HttpWeights(HttpLine(url, run, str, None), lambda: None)
 
 
 def test_two_participants_on_one_machine_fetch_each_model_once(
@@ -194,11 +195,16 @@ def test_tokens_and_tls_hold_for_weights_too(tmp_path: Path, monkeypatch: pytest
     with vault.open() as running:
         running.create("run", "federated", rounds=1)
         summary = quoracy.participate(
-            vault.url, lambda weights, task: (weights, 1, {}), "run", participant="p1", token=vault.token, ca=vault.ca,
+            vault.url, lambda weights, task: (weights, 1, {"big": np.zeros(400)}), "run", participant="p1",
+            token=vault.token, ca=vault.ca,
             initial={"a": np.zeros(2, np.float32)}, weights="http", cache=tmp_path / "cache",
         )  # fmt: skip
         assert summary.admitted == 1
+        (report,) = running.ask("reports", "run", member="p1")["rounds"]
+        assert (report["arrays"]["shapes"], report["warnings"]) == ({"big": [400]}, []), (
+            "what is large goes the same way"
+        )
         url = running.ask("weights", "run")["http"]
         with pytest.raises(Refused) as refused:
-            HttpWeights(url, "run", "", str(vault.ca), lambda: None)._there("ab" * 32)
+            HttpWeights(HttpLine(url, "run", str, str(vault.ca)), lambda: None)._there("ab" * 32)
         assert refused.value.code == "bad_token"

@@ -13,9 +13,11 @@ from typing import Any
 import msgspec
 import numpy as np
 import pytest
+import torch
 from blake3 import blake3
 
 from quoracy.core.errors import ConfigError, ObjectsUnreachable, Refusal
+from quoracy.core.federated.events import Array
 from quoracy.core.federated.views import Standing
 from quoracy.core.members import Accepted, Cause
 from quoracy.core.messages import Answered, Call, Told, Welcome
@@ -25,11 +27,12 @@ from quoracy.sdk.address import Address
 from quoracy.sdk.depot import Depot, StoreWeights
 from quoracy.sdk.errors import Ended
 from quoracy.sdk.line import Line
+from quoracy.sdk.page import Page
 from quoracy.sdk.partaking import Offer, Partaking
 from quoracy.sdk.partaking_bridge import Held, PartakingBridge
 from quoracy.sdk.partaking_mirror import PartakingMirror
 from quoracy.sdk.settings import Settings
-from quoracy.sdk.tasks import checked_metrics
+from quoracy.sdk.tasks import Ledger, Returned, Task, returned_metrics
 from quoracy.sdk.weights_cache import Cache
 from quoracy.wire.frames import frame
 from quoracy.wire.messages import Greeted
@@ -162,18 +165,79 @@ def test_what_a_killed_participant_left_is_removed_after_a_day(tmp_path: Path) -
 # -- metrics -------------------------------------------------------------------------------------------------------
 
 
-def test_metrics_are_numbers_or_lists_of_them() -> None:
-    sent = checked_metrics({"a": np.float32(0.5), "b": (1, 2), "c": np.array([1.0]), "d": np.array(3.0)})
-    assert sent == {"a": 0.5, "b": [1.0, 2.0], "c": [1.0], "d": 3.0}
-    assert checked_metrics(None) == {}
+def test_metrics_are_numbers_or_arrays_of_any_shape() -> None:
+    large = np.arange(600.0).reshape(20, 30)
+    sent = returned_metrics(
+        {
+            "a": np.float32(0.5), "b": (1, 2), "c": np.array([1.0]), "d": np.array(3.0), "e": [[1, 2], [3, 4], [5, 6]],
+            "f": np.arange(8).reshape(2, 2, 2), "g": torch.ones(2, 2, requires_grad=True), "h": True, "i": [],
+            "large": large,
+        }
+    )  # fmt: skip
+    assert sent.small == {
+        "a": 0.5, "b": [1.0, 2.0], "c": [1.0], "d": 3.0, "e": Array((3, 2), [1.0, 2.0, 3.0, 4.0, 5.0, 6.0]),
+        "f": Array((2, 2, 2), [float(n) for n in range(8)]), "g": Array((2, 2), [1.0] * 4), "h": 1.0, "i": [],
+    }  # fmt: skip
+    assert list(sent.large) == ["large"]
+    assert sent.large["large"].shape == (20, 30)
+    assert sent.warnings == []
+    assert returned_metrics(None) == Returned({}, {}, [])
 
 
 @pytest.mark.parametrize(
-    "metrics", [[1], {"a": "much"}, {7: 1.0}, {"": 1.0}, {"a": [0.0] * 257}, {f"m{n}": 0.0 for n in range(33)}]
-)
-def test_other_metrics_are_refused_by_name(metrics: Any) -> None:
-    with pytest.raises(ConfigError):
-        checked_metrics(metrics)
+    ("bad", "why"),
+    [
+        ("much", "is no number"), (None, "is no number"), ([1, [2]], "no array"), (np.ones((0, 2)), "has no numbers"),
+        (float("nan"), "not finite"), ([0.0, float("inf")], "not finite"), (1e301, "too large"), (1j, "is no number"),
+        (np.full((30, 30), np.nan), "not finite"), (10**400, "is no number"), (np.array(["x"]), "is no number"),
+    ],
+)  # fmt: skip
+def test_a_bad_metric_costs_the_metric_and_a_warning(bad: Any, why: str) -> None:
+    sent = returned_metrics({"bad": bad, "good": 1.0})
+    assert (sent.small, sent.large) == ({"good": 1.0}, {})
+    (warning,) = sent.warnings
+    assert warning.startswith("metrics.bad is left out: ")
+    assert why in warning
+
+
+def test_names_and_their_number_are_bounded() -> None:
+    assert returned_metrics([1]).warnings == ["metrics: list is no dict of names and numbers, and is left out"]
+    sent = returned_metrics({7: 1.0, "": 1.0, "n" * 65: 1.0, **{f"m{n}": 0.0 for n in range(33)}})
+    assert len(sent.small) == 32
+    assert [warning.partition(" is left out")[0] for warning in sent.warnings] == [
+        "metrics.7", "metrics.", "metrics." + "n" * 60, "metrics.m32",
+    ]  # fmt: skip
+
+
+def test_what_is_told_of_epochs_never_ends_a_training() -> None:
+    page = Page.create()
+    ledger = Ledger(page, lambda: True, lambda: None, lambda _number, _metrics: None)
+    task = Task("run", "p1", 0, 1, 300, 0, {}, None, ledger)
+    names = {f"m{n:02}": 1.0 for n in range(40)}
+    task.epoch(0, loss="much", **{"not a name": 2.0}, confusion=np.ones(3), **names)
+    for number in range(1, 300):
+        task.epoch(number, loss=float(number))
+    task.progress(metrics={"loss": object()})
+    assert len(ledger.history) == 32
+    assert "loss" not in ledger.history, "32 others were there before"
+    assert ledger.history["not a name"] == [2.0], "a heartbeat cannot show it, the history can"
+    assert len(page.read_metrics()) == 16
+    said = "; ".join(ledger.warnings)
+    for part in ("'much' is no number", "confusion: array", "m39: left out of the history"):
+        assert part in said
+    assert len(ledger.warnings) == len(set(ledger.warnings)), "each is said once"
+    page.close()
+
+
+def test_a_history_is_as_long_as_an_offer_has_room_for() -> None:
+    page = Page.create()
+    ledger = Ledger(page, lambda: True, lambda: None, lambda _number, _metrics: None)
+    task = Task("run", "p1", 0, 1, 300, 0, {}, None, ledger)
+    for number in range(300):
+        task.epoch(number, loss=float(number))
+    assert ledger.history == {"loss": [float(number) for number in range(256)]}
+    assert ledger.warnings == ["loss, epoch 256 and on: the history has 256 numbers of each name"]
+    page.close()
 
 
 # -- the bridge, and what is remembered for the next sidecar -------------------------------------------------------
@@ -379,6 +443,22 @@ def test_the_store_is_used_by_those_who_can(
         monkeypatch.delenv(name, raising=False)
     told = {"store": f"file://{tmp_path}" if store == "here" else store, "http": "http://127.0.0.1:9", "prefix": "run"}
     assert type(depot(told, tmp_path, way)._found()).__name__ == found
+
+
+def test_the_door_is_shown_the_token_and_the_number_of_one_life(tmp_path: Path) -> None:
+    """A participant that is between two lives waits: its join token would open nothing."""
+    lives = [(0, "")]
+    found = Depot(
+        "run", dict, Cache(tmp_path / "cache"), way="http", store="", token="join", ca=None, on_progress=lambda: None,
+        participant="p1", life=lambda: lives[-1],
+    )._line("http://127.0.0.1:9")  # fmt: skip
+    for between in ((0, ""), (2, "")):
+        lives.append(between)
+        with pytest.raises(ObjectsUnreachable, match="p1 waits to be let in again"):
+            found._token()
+    for life in ((1, "first"), (2, "second")):
+        lives.append(life)
+        assert (found._token(), found._who()) == (life[1], {"member": "p1", "incarnation": life[0]})
 
 
 def test_credentials_open_the_way_to_s3(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from quoracy.core.dice import Dice
-from quoracy.core.federated import rounds, rules, views
+from quoracy.core.federated import reports, rounds, rules, views
 from quoracy.core.federated.collect import Collector
 from quoracy.core.federated.machine import Federated
 from quoracy.core.federated.state import Fate, Participant, Round, Task
@@ -117,6 +117,32 @@ def test_a_store_that_does_not_know_who_uploaded_is_noticed(monkeypatch: pytest.
 
     monkeypatch.setattr(Workshop, "_verdict", anybodys)
     assert "was not trained on" in found_by("weights")
+
+
+# -- reports -------------------------------------------------------------------------------------------------------
+
+
+def test_reports_that_go_with_their_round_are_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    whole = rounds.do_close
+
+    def forgetful(task: Task, *rest: Any) -> Applied:
+        applied = whole(task, *rest)
+        task.reports.clear()
+        return applied
+
+    _plant_close(monkeypatch, forgetful)
+    assert "nothing is kept of what" in found_by("reports")
+
+
+def test_initial_weights_that_are_counted_as_an_update_are_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    whole = reports.keep
+
+    def generous(task: Task, round_: Round, mine: Any, *rest: Any) -> None:
+        whole(task, round_, mine, *rest)
+        task.participants[mine.member].updates += round_.number < 0
+
+    monkeypatch.setattr(reports, "keep", generous)
+    assert "updates that count" in found_by("reports")
 
 
 # -- drawing -------------------------------------------------------------------------------------------------------

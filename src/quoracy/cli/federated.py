@@ -10,7 +10,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
 
 from quoracy.cli.asking import URL, Ca, Json, RunName, Timeout, Token, Url, asking, plain, print_object
-from quoracy.cli.rounds import curves, drawn_line, rounds_table, write_plots
+from quoracy.cli.rounds import curves, drawn_line, epoch_curves, rounds_table, trainings_table, write_plots
 from quoracy.cli.run import parse_settings
 from quoracy.core.errors import ConfigError
 from quoracy.demo.anchors import HONEST_ROUNDS, run_anchors
@@ -18,7 +18,7 @@ from quoracy.demo.beside import Beside, beside
 from quoracy.demo.task import run_task
 from quoracy.learn.experiment import SIZES, Lie, Settings
 from quoracy.plots import Drawing, Plot, Series
-from quoracy.sdk.asking import TIMEOUT_S, rounds_over
+from quoracy.sdk.asking import TIMEOUT_S, rounds_over, trainings_of
 
 app = typer.Typer(
     help="How federated rounds went, and whole tasks to try out on this machine.",
@@ -37,6 +37,9 @@ def history(
     url: Url = URL,
     plot: PlotFile = None,
     drawn: Annotated[bool, typer.Option("--drawn", help="Name everybody who was drawn, round by round.")] = False,
+    participant: Annotated[
+        str, typer.Option(metavar="ID", help="What this one reported of its trainings: metrics, and every epoch.")
+    ] = "",
     token: Token = "",
     ca: Ca = None,
     timeout: Timeout = TIMEOUT_S,
@@ -51,8 +54,19 @@ def history(
         quoracy federated history hospital --drawn
 
         quoracy federated history hospital --plot hospital.html
+
+        quoracy federated history hospital --participant ward-3
     """
+    if participant and drawn:
+        raise ConfigError("--drawn", "--participant", "one of them: who was drawn is said of whole rounds")
     with asking("federated history", url, token, ca, timeout, json) as talk:
+        if participant:
+            told = trainings_of(talk.asker, run, participant)
+            epochs = epoch_curves(told["rounds"], f"{plain(run)}, {plain(participant)}")
+            if plot is not None:
+                write_plots(plot, f"{plain(run)}, {plain(participant)}", epochs, [])
+            talk.answer(told, lambda console: _show_trainings(console, told, epochs, plot))
+            return
         rows = rounds_over(talk.asker, run)
         plots = curves(rows, plain(run))
         if plot is not None:
@@ -67,6 +81,19 @@ def _show(console: Console, rows: list[dict[str, Any]], plots: list[Plot], writt
     console.print(rounds_table(rows))
     for row in rows if drawn else []:
         console.print(drawn_line(row))
+    for plot in plots[:1]:
+        console.print(Drawing(plot))
+    if written is not None:
+        console.print(f"curves: {written}")
+
+
+def _show_trainings(console: Console, told: dict[str, Any], plots: list[Plot], written: Path | None) -> None:
+    if told["given_up"]:
+        console.print(f"{told['given_up']:,} older reports of this run, of whomever, were given up: there is a bound")
+    if not told["rounds"]:
+        console.print(f"nothing is kept of a training of {plain(told['participant'])}")
+        return
+    console.print(trainings_table(told["rounds"]))
     for plot in plots[:1]:
         console.print(Drawing(plot))
     if written is not None:

@@ -10,9 +10,11 @@ from rich.text import Text
 
 from quoracy.cli.asking import few, one_line, plain, said
 from quoracy.core.errors import ConfigError
-from quoracy.plots import Plot, Series, number, page, svg
+from quoracy.plots import Plot, Series, number, page, spark, svg
 
 MOST_NAMES = 4
+MOST_EPOCHS = 24
+"""Of a small curve; those before are in ``--json`` and ``--plot``."""
 
 
 def figures(row: dict[str, Any]) -> dict[str, float]:
@@ -67,6 +69,61 @@ def rounds_table(rows: list[dict[str, Any]]) -> Table:
             said(row["done_s"] - row["began_s"]), one_line("; ".join(notes(row))),
         )  # fmt: skip
     return table
+
+
+def measured(row: dict[str, Any]) -> dict[str, str]:
+    """The metrics of a training in a word each: numbers, and the shapes of arrays."""
+    small = {
+        name: number(value) if not isinstance(value, list) else _shape(value) for name, value in row["metrics"].items()
+    }
+    large = {name: " x ".join(map(str, shape)) for name, shape in row["arrays"]["shapes"].items()}
+    return small | large
+
+
+def _shape(value: Any) -> str:
+    sizes = []
+    while isinstance(value, list):
+        sizes.append(str(len(value)))
+        value = value[0] if value else None
+    return " x ".join(sizes)
+
+
+def trainings_table(rows: list[dict[str, Any]]) -> Table:
+    """What one participant reported, a row for each training; its epochs as small curves."""
+    table = Table(box=None, pad_edge=False, header_style="dim", padding=(0, 2, 0, 0))
+    for column in ("round", "samples"):
+        table.add_column(column, justify="right", no_wrap=True)
+    for column in ("metrics", "epoch by epoch", "what became of it"):
+        table.add_column(column)
+    for row in rows:
+        metrics = "\n".join(f"{plain(name)} {plain(value)}" for name, value in measured(row).items())
+        epochs = Text("\n").join(_epochs(name, values) for name, values in row["history"].items())
+        became = Text("\n".join(_became(row)))
+        table.add_row(str(row["round"]), f"{row['samples']:,}", Text(metrics), epochs, became)
+    return table
+
+
+def _epochs(name: str, values: list[float]) -> Text:
+    line = Text(plain(name))
+    if values:
+        line.append(f" {spark(list(values[-MOST_EPOCHS:]))} ", "cyan")
+        line.append(" to ".join(dict.fromkeys(number(value) for value in (values[0], values[-1]))))
+    return line
+
+
+def _became(row: dict[str, Any]) -> list[str]:
+    fate = plain(row["fate"]).lower() + (f": {plain(row['why'])}" if row["why"] else "")
+    return [fate, *(plain(warning) for warning in row["warnings"])]
+
+
+def epoch_curves(rows: list[dict[str, Any]], title: str) -> list[Plot]:
+    """A plot for each list of a history, over all epochs of all trainings that are kept."""
+    plots = []
+    for name in dict.fromkeys(name for row in rows for name in row["history"]):
+        values = [value for row in rows for value in row["history"].get(name, [])]
+        points = [(float(at + 1), value) for at, value in enumerate(values)]
+        plots.append(Plot(f"{title}: {name}", "epochs", name, [Series(name, points)]))
+    return plots
 
 
 def curves(rows: list[dict[str, Any]], title: str, only: str = "") -> list[Plot]:

@@ -78,7 +78,7 @@ class RoundsPage:
         over = self.shown.get("phase") in ("Finished", "Stopped")
         where = "initial weights" if number_ < 0 else f"round {min(number_ + (not over), of)} of {of}"
         line = Text(where, style="bold")
-        if self.open:
+        if self.open and number_ >= 0:
             line.append(f"  {self.open['admitted']} of {self.open['target']} updates", "default not bold")
             line.append(f", {self.open['offered']} looked at, {self.open['training']} train", "default not bold dim")
         line.append(
@@ -151,12 +151,24 @@ class RoundsPage:
         return (Text(f"{one['updates']:,}"), *bad)
 
     def _doing(self, one: dict[str, Any], fate: str) -> Text:
+        reported = self._reported(one.get("last"))
         if one["state"] in GONE:
-            return one_line(one["reason"])
+            return one_line("  ".join(part for part in (one["reason"], reported) if part))
         if one["stuck_s"]:
             return one_line(f"stuck for {said(one['stuck_s'])}", "bold red")
         measured = "  ".join(f"{name} {number(value)}" for name, value in sorted(one.get("metrics", {}).items()))
-        return one_line(f"{fate.lower()}  {measured}".strip() if fate else measured)
+        if fate == "Training":
+            return one_line(f"{fate.lower()}  {measured}".strip())
+        return one_line("  ".join(part for part in (fate.lower(), reported or measured) if part))
+
+    def _reported(self, last: dict[str, Any] | None) -> str:
+        """What its last training came to: its own numbers, and one of them epoch by epoch."""
+        if last is None:
+            return ""
+        numbers = [f"{name} {number(value)}" for name, value in last["metrics"].items()]
+        curve = [f"{last['curve']} by epoch {spark(last['epochs'])}"] if len(last["epochs"]) > 1 else []
+        warned = [f"{last['warnings']} metrics left out"] if last["warnings"] else []
+        return f"round {last['round']}: " + "  ".join([*numbers, *curve, *warned])
 
     def _counts(self, rows: int) -> Text:
         hidden = len(self.participants) - rows

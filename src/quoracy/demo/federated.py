@@ -215,16 +215,19 @@ def _made_again(task: Any, folder: Path) -> int:
     """How many of the models come out of the admitted updates again, byte for byte."""
     objects, keys = LocalObjects(str(folder / "objects")), Keys(prefix_of(RUN))
 
-    def path(digest: str) -> Path:
-        found = objects.local_path(keys.blob(digest))
-        assert found is not None, f"{digest} is in the folder"
+    def path(key: str) -> Path:
+        found = objects.local_path(key)
+        assert found is not None, f"{key} is in the folder"
         return found
 
     same = 0
     with tempfile.TemporaryDirectory(prefix="quoracy-demo-again-") as scratch:
         for before, over in zip([None, *task.history[:-1]], task.history, strict=True):
-            updates = [Update(member, path(digest), samples) for member, digest, samples in over.admitted]
-            previous = path(before.weights) if before is not None else Path(updates[0].path)
+            model = "" if before is None else before.weights
+            updates = [
+                Update(who, path(keys.brought(who, digest, model)), samples) for who, digest, samples in over.admitted
+            ]
+            previous = path(keys.blob(before.weights)) if before is not None else Path(updates[0].path)
             made = aggregate(task.config.aggregation, updates, previous, None, Path(scratch))
             same += made.digest == over.weights
     return same

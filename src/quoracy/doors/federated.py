@@ -19,6 +19,7 @@ from quoracy.core.errors import Refusal, Refused
 from quoracy.core.federated import Federated
 from quoracy.core.federated.config import Config
 from quoracy.core.federated.events import Beat, BeatSeen, ParticipantJoined, ParticipantLeft, UpdateOffered
+from quoracy.core.federated.reports import warnings_of
 from quoracy.core.federated.state import Verdict
 from quoracy.core.federated.views import ROUND, Standing, passing
 from quoracy.core.machine import MemberEvent
@@ -198,6 +199,10 @@ class FederatedCalls(Standins[ParticipantStandin]):
             fix = "mend the training or ask an operator; the next round is another chance unless it is quarantined"
             raise Refused(Refusal("update_refused", verdict.why, fix))
         return verdict
+
+    def warnings(self, run: str, member: str, ticket: int) -> list[str]:
+        """Metrics of an update that were left out, when there is a verdict on it."""
+        return warnings_of(federated(self._service.served(run)).task, member, ticket)
 
     async def leave(self, identity: Identity, token: str, run: str, left: ParticipantLeft) -> Accepted:
         self._config(run)

@@ -11,6 +11,8 @@ from msgspec import Meta
 from quoracy.core.errors import Refusal, Refused
 from quoracy.core.federated import Federated
 from quoracy.core.federated.explain import over_shown
+from quoracy.core.federated.reports import report_shown
+from quoracy.core.federated.state import TrainingReport
 from quoracy.core.members import MemberId
 from quoracy.doors import orders
 from quoracy.doors.questions import Reasoned, Request, check_kind, command, wanted
@@ -24,6 +26,9 @@ if TYPE_CHECKING:
     from quoracy.doors.service import Service
 
 MAX_ROUNDS: Final = 1000
+PAGE_BYTES: Final = 256 * 1024
+"""Of reports in one answer; one report is always in it."""
+NAMES_SHOWN: Final = 5
 
 
 class Nothing(msgspec.Struct, forbid_unknown_fields=True):
@@ -33,6 +38,13 @@ class Nothing(msgspec.Struct, forbid_unknown_fields=True):
 class Rounds(msgspec.Struct, forbid_unknown_fields=True):
     after: Annotated[int, Meta(ge=-1, le=2**53)] = -1
     """The number of the last round that is known."""
+    limit: Annotated[int, Meta(ge=1, le=MAX_ROUNDS)] = 100
+
+
+class Reports(msgspec.Struct, forbid_unknown_fields=True):
+    member: MemberId
+    after: Annotated[int, Meta(ge=0, le=2**53)] = 0
+    """The ticket of the last training that is known."""
     limit: Annotated[int, Meta(ge=1, le=MAX_ROUNDS)] = 100
 
 
@@ -80,6 +92,30 @@ async def history(service: Service, _identity: Identity, run: str, arguments: di
     return {"run": run, "rounds": [over_shown(over) for over in shown], "next": following, "of": len(task.history)}
 
 
+async def reports(service: Service, _identity: Identity, run: str, arguments: dict[str, Any]) -> dict[str, Any]:
+    """What one participant reported of its trainings, oldest first, in pages."""
+    page = wanted(arguments, Reports, "reports")
+    task = federated(service.served(run)).task
+    if page.member not in task.participants:
+        few = ", ".join(sorted(task.participants)[:NAMES_SHOWN]) or "nobody"
+        why = f"nobody of the id {page.member} has joined {run} (there are: {few})"
+        raise Refused(Refusal("unknown_member", why, "correct the id"))
+    mine = [report for report in task.reports if report.member == page.member]
+    later = [report for report in mine if report.ticket > page.after]
+    shown: list[TrainingReport] = []
+    size = 0
+    for report in later[: page.limit]:
+        size += report.kept_bytes
+        if shown and size > PAGE_BYTES:
+            break
+        shown.append(report)
+    following = shown[-1].ticket if len(later) > len(shown) else None
+    return {
+        "run": run, "participant": page.member, "rounds": [report_shown(report) for report in shown],
+        "next": following, "of": len(mine), "given_up": task.reports_gone,
+    }  # fmt: skip
+
+
 async def pause(service: Service, identity: Identity, run: str, arguments: dict[str, Any]) -> dict[str, Any]:
     wish = wanted(arguments, Reasoned, "pause")
     event = orders.ordered(service.served(run), orders.PAUSE, wish.reason)
@@ -101,6 +137,7 @@ async def readmit(service: Service, identity: Identity, run: str, arguments: dic
 FEDERATED_QUESTIONS: Final[dict[str, tuple[Action, Question]]] = {
     "weights": (Action.LOOK, weights),
     "history": (Action.LOOK, history),
+    "reports": (Action.LOOK, reports),
     "pause": (Action.OPERATE, pause),
     "resume": (Action.OPERATE, resume),
     "readmit": (Action.OPERATE, readmit),

@@ -27,6 +27,7 @@ from quoracy.core.witnessed.events import CheckpointStored
 from quoracy.doors.auth import ANYONE, NOBODY, Action, Authority, Identity, Role, check_proof
 from quoracy.doors.kept import looked, stored_of
 from quoracy.doors.local_users import LocalUsers
+from quoracy.doors.offers import fitting
 from quoracy.doors.questions import QUESTIONS, Operator
 from quoracy.doors.questions_federated import FEDERATED_QUESTIONS, where_weights
 from quoracy.doors.questions_series import SERIES_QUESTIONS
@@ -106,6 +107,7 @@ class Service:
         if call.cause.seq == 0:
             call = self._admitted(guest, call)
         kind = "" if run.host.run is None else run.host.run.kind.name
+        call = fitting(call, kind)
         if (stored := stored_of(call, kind)) is not None:
             task = asyncio.get_running_loop().create_task(self._look(run, guest, call, stored))
             self._looking.add(task)

@@ -1,7 +1,8 @@
 """Under which keys the weights of a run lie.
 
-Content lies under its digest and never changes. Beside it are names for people and plain tools: the global weights that
-a round begins with, each participant's update, and what was refused.
+Content lies under its digest and never changes: models of the run as blobs, and what a participant brings in a folder
+of its own, so that nobody can offer what another has brought. Beside it are names for people and plain tools: the
+global weights that a round begins with, each participant's update and metrics, and what was refused.
 """
 
 from __future__ import annotations
@@ -24,12 +25,24 @@ class Keys:
     def blob(self, digest: str) -> str:
         return f"{self.prefix}/blobs/{digest}"
 
+    def upload(self, participant: str, digest: str) -> str:
+        """What this participant has brought itself: weights that it offers, metrics that are large."""
+        return f"{self.prefix}/uploads/{_part(participant)}/{digest}"
+
+    def brought(self, participant: str, digest: str, model: str) -> str:
+        """Where an update is. One that gives the model back unchanged need not be brought: everybody has that."""
+        return self.blob(digest) if digest == model else self.upload(participant, digest)
+
     def model(self, round_: int) -> str:
         """The global weights that this round begins with."""
         return f"{self.prefix}/{round_}/{GLOBAL}"
 
     def update(self, round_: int, participant: str) -> str:
         return f"{self.prefix}/{round_}/{_part(participant)}"
+
+    def metrics(self, round_: int, participant: str) -> str:
+        """Those that were too large for the offer."""
+        return f"{self.prefix}/metrics/{round_}/{_part(participant)}"
 
     def quarantine(self, round_: int, participant: str, digest: str) -> str:
         when = INITIAL if round_ < 0 else str(round_)

@@ -159,8 +159,8 @@ class Metrics:
                 self._results[self._label(run)] += 1
             elif isinstance(event, RoundSealed):
                 self._sealed[self._label(run), "late" if event.late else "early"] += 1
-            elif isinstance(event, DutyDone) and "ok" in (event.result or {}):
-                counted = self._admitted if (event.result or {})["ok"] else self._refused
+            elif isinstance(event, DutyDone) and "ok" in (result := event.result or {}) and not result.get("initial"):
+                counted = self._admitted if result["ok"] else self._refused
                 counted[self._label(run)] += 1
 
     def answered(self, answer: Accepted | Refusal) -> None:

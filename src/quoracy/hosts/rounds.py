@@ -83,7 +83,7 @@ class RoundsEye:
             put("updates", len(over.admitted), when_s)
             for prefix, metrics in ((EVALUATION, over.evaluation), (METRIC, over.metrics)):
                 for name, value in metrics.items():
-                    if not isinstance(value, list) and self._may(prefix + name):
+                    if isinstance(value, float | int) and self._may(prefix + name):
                         put(prefix + name, value, when_s)
         ages_s = [(collector.silent_us(member, now_us) or 0) / 1e6 for member in task.here]
         return Measured(Look(points, dict(states), ages_s, collector.beats - beats), done)

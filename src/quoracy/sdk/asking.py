@@ -132,6 +132,17 @@ def rounds_over(asker: Asker, run: str) -> list[dict[str, Any]]:
     return rows
 
 
+def trainings_of(asker: Asker, run: str, participant: str) -> dict[str, Any]:
+    """What one participant of a federated run reported of its trainings, page by page: as the question ``reports`` is
+    answered, with all of its ``rounds``."""
+    page = asker.ask("reports", run, member=participant)
+    rows: list[dict[str, Any]] = page["rounds"]
+    while page["next"] is not None:
+        page = asker.ask("reports", run, member=participant, after=page["next"])
+        rows += page["rounds"]
+    return {**page, "rounds": rows}
+
+
 class _Line:
     """One connection, and what came over it."""
 

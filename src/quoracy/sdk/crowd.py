@@ -175,7 +175,7 @@ class _Seat(asyncio.Protocol):
                 self._start(self._train(work))
             case pipe.Judged(verdict=verdict):
                 if verdict.admitted:
-                    self._fate.admitted += 1
+                    self._fate.admitted += verdict.round >= 0  # weights to begin with are no update
                 else:
                     self._fate.refused.append(verdict.why)
             case pipe.Dropped():

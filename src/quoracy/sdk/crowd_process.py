@@ -55,7 +55,7 @@ class Hands:
         weights, samples, metrics, history = self._train(member, self._fetched(work.weights), work)
         path = self._scratch / member
         digest = tensors.save(path, weights)
-        self._objects.put_file(self._keys.blob(digest), path, digest, give=True)
+        self._objects.put_file(self._keys.upload(member, digest), path, digest, give=True)
         size_bytes = path.stat().st_size
         path.unlink()
         return Offer(work.round, work.ticket, samples, digest, size_bytes, metrics, history)

@@ -12,12 +12,13 @@ from pathlib import Path
 from typing import Any, Final, Literal, Protocol
 
 from quoracy.config.objects_url import parse_objects
-from quoracy.core.errors import ConfigError, ObjectCorrupt
+from quoracy.core.errors import ConfigError, ObjectCorrupt, ObjectsUnreachable
 from quoracy.hosts.keys import Keys, prefix_of
 from quoracy.learn.tensors import digest_of
 from quoracy.objects import open_objects
 from quoracy.objects.opening import ROLES
 from quoracy.ports import Objects
+from quoracy.sdk.http_line import HttpLine
 from quoracy.sdk.weights_cache import Cache
 from quoracy.sdk.weights_http import HttpWeights
 
@@ -35,10 +36,17 @@ class Place(Protocol):
     def close(self) -> None: ...
 
 
+class Life(Protocol):
+    def __call__(self) -> tuple[int, str]:
+        """Incarnation and session token of the participant now; 0 while it has no life."""
+
+
 class StoreWeights:
-    def __init__(self, objects: Objects, prefix: str) -> None:
+    def __init__(self, objects: Objects, prefix: str, participant: str = "") -> None:
+        """``participant``: uploads go to the folder of its own. Empty: they become the run's."""
         self._objects = objects
         self._keys = Keys(prefix)
+        self._participant = participant
 
     def fetch(self, digest: str, cache: Cache) -> Path:
         key = self._keys.blob(digest)
@@ -55,7 +63,9 @@ class StoreWeights:
     def upload(self, path: Path, digest: str) -> None:
         """Create-only, and on disk when this returns. One that is there already has the same content: the key says
         so."""
-        self._objects.put_file(self._keys.blob(digest), path, digest, give=True)
+        keys, participant = self._keys, self._participant
+        key = keys.upload(participant, digest) if participant else keys.blob(digest)
+        self._objects.put_file(key, path, digest, give=True)
 
     def close(self) -> None:
         self._objects.close()
@@ -73,8 +83,11 @@ class Depot:
         token: str,
         ca: str | None,
         on_progress: OnProgress,
+        participant: str = "",
+        life: Life | None = None,
     ) -> None:
-        """``ask``: the question ``weights``. ``store``: this one, whatever the coordinator says."""
+        """``ask``: the question ``weights``. ``store``: this one, whatever the coordinator says. ``participant``: who
+        brings weights, of a federated run; through the HTTP door it shows with ``life`` that it is the one."""
         if way not in WAYS:
             raise ConfigError("weights", way, f"one of: {', '.join(WAYS)}")
         if store:
@@ -89,6 +102,8 @@ class Depot:
         self._token = token
         self._ca = ca
         self._on_progress = on_progress
+        self._participant = participant
+        self._life = life
         self._place: Place | None = None
 
     def fetch(self, digest: str) -> Path:
@@ -110,15 +125,33 @@ class Depot:
 
     def _look(self) -> Place:
         if self._store:
-            return StoreWeights(open_objects(self._store, "store"), prefix_of(self._run))
+            return StoreWeights(open_objects(self._store, "store"), prefix_of(self._run), self._participant)
         told = self._ask()
         store, http, prefix = str(told["store"]), str(told["http"]), str(told["prefix"])
         if self._way != "http" and store and (self._way == "store" or _within_reach(store)):
-            return StoreWeights(open_objects(store, "store"), prefix)
+            return StoreWeights(open_objects(store, "store"), prefix, self._participant)
         if self._way != "store" and http:
-            return HttpWeights(http, self._run, self._token, self._ca, self._on_progress)
+            return HttpWeights(self._line(http), self._on_progress)
         fix = f"the coordinator names store {store!r} and HTTP door {http!r}: give it one that this machine can use"
         raise ConfigError("weights", self._way, fix)
+
+    def _line(self, http: str) -> HttpLine:
+        """With the session token, which is good for this participant alone, where there is one."""
+        life, participant = self._life, self._participant
+        if life is None:
+            return HttpLine(http, self._run, lambda: self._token, self._ca)
+
+        shown: dict[str, Any] = {}
+
+        def token() -> str:
+            """Asked before ``who``, and both are of one life: another may begin between two looks."""
+            incarnation, session = life()
+            if not incarnation or not session:
+                raise ObjectsUnreachable(f"{participant} waits to be let in again")
+            shown.update(member=participant, incarnation=incarnation)
+            return session
+
+        return HttpLine(http, self._run, token, self._ca, who=lambda: shown)
 
 
 def _within_reach(store: str) -> bool:

@@ -22,7 +22,7 @@ import msgspec
 
 from quoracy.core.codec import ready, us
 from quoracy.core.errors import Refusal
-from quoracy.core.federated.events import Beat, BeatSeen, ParticipantJoined, ParticipantLeft, UpdateOffered
+from quoracy.core.federated.events import Beat, BeatSeen, Metrics, ParticipantJoined, ParticipantLeft, UpdateOffered
 from quoracy.core.federated.state import ParticipantState
 from quoracy.core.federated.views import FINISHED, ROUND, Standing
 from quoracy.core.machine import Join, MemberEvent, Signal
@@ -71,8 +71,12 @@ class Offer(msgspec.Struct, frozen=True):
     samples: int
     digest: str
     size_bytes: int = 0
-    metrics: dict[str, float | list[float]] = {}
+    metrics: Metrics = {}
     history: dict[str, list[float]] = {}
+    metrics_digest: str = ""
+    """Of metrics that were uploaded as well, because they are large."""
+    warnings: list[str] = []
+    """Metrics that were left out, and why."""
 
 
 class Partaking(Membership):
@@ -210,8 +214,8 @@ class Partaking(Membership):
             self._hand_back(answer)
 
     def _hand_back(self, refusal: Refusal) -> None:
-        """An offer that cannot be taken, such as one with a metric that is no number, does not become better by being
-        sent again. Whoever stayed would keep its place in the round, alive and idle, until time_max_s."""
+        """An offer that cannot be taken, such as one of no samples, does not become better by being sent again. Whoever
+        stayed would keep its place in the round, alive and idle, until time_max_s."""
         self._drop(refusal.why)
         self._unfit = refusal
         self.leave(f"its update cannot be taken: {refusal.why}"[:MAX_REASON])

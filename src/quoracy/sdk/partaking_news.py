@@ -23,6 +23,10 @@ class Teller:
         self._standby = ""
         self._passes: Passes | None = None
         self._trouble = ""
+        self._warned = 0
+        """The ticket of the update whose warnings were told."""
+        self.own: list[str] = []
+        """Warnings that went with the last offer: what the coordinator repeats of them is no news."""
 
     def look(self, mirror: PartakingMirror) -> None:
         """What has changed since the last look, apart from rounds."""
@@ -51,6 +55,12 @@ class Teller:
             self._tell("standby", why)
         self._standby = why
         self._passes_by(mirror, why)
+        verdict = None if standing is None else standing.verdict
+        if standing is not None and verdict is not None and verdict.ticket != self._warned:
+            self._warned = verdict.ticket
+            for warning in standing.warnings:
+                if warning not in self.own:
+                    self.warning(verdict.round, f"told by the coordinator: {warning}")
 
     def _passes_by(self, mirror: PartakingMirror, standby: str) -> None:
         """The run goes on, or stands, while there is nothing to do here. ``standby``: what was said of it already."""
@@ -86,6 +96,10 @@ class Teller:
     def trained(self, work: Work, samples: int, metrics: dict[str, Any]) -> None:
         text = f"round {work.round}: trained on {samples} samples{_numbers(metrics)}"
         self._tell("trained", text, round=work.round, samples=samples, metrics=metrics)
+
+    def warning(self, round_: int, text: str) -> None:
+        """Something that the training does not lose, but people should know."""
+        self._tell("warning", f"round {round_}: {text}", level=logging.WARNING, round=round_)
 
     def verdict(self, outcome: Outcome) -> None:
         called = f"round {outcome.round}" if outcome.round >= 0 else "initial weights"

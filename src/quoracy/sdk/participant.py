@@ -18,10 +18,12 @@ from pathlib import Path
 from typing import Any, Final, TypeVar
 
 from quoracy.core.errors import ConfigError, ObjectCorrupt, ObjectMissing, ObjectsError, QuoracyError, Refused
+from quoracy.core.federated.measured import few_warnings
 from quoracy.learn.header import BadTensors
+from quoracy.learn.tensors import save
 from quoracy.sdk.arrays import Loaded, load, write
 from quoracy.sdk.companion import log
-from quoracy.sdk.depot import Depot
+from quoracy.sdk.depot import Depot, Life
 from quoracy.sdk.errors import (
     Closed,
     Draining,
@@ -38,7 +40,7 @@ from quoracy.sdk.partaking_flows import NEWS, PartakingFlows
 from quoracy.sdk.partaking_mirror import Outcome, PartakingMirror
 from quoracy.sdk.partaking_news import Teller
 from quoracy.sdk.settings import Settings
-from quoracy.sdk.tasks import Ledger, OnNews, Summary, Task, checked_metrics
+from quoracy.sdk.tasks import Ledger, OnNews, Returned, Summary, Task, returned_metrics
 from quoracy.sdk.waiting import Waiting
 
 T = TypeVar("T")
@@ -47,11 +49,13 @@ LONGEST_PAUSE_S: Final = 10.0
 TRIES: Final = 5
 """For an object that is not there, or is damaged: that does not pass by waiting."""
 PASSING: Final = frozenset(
-    {"not_serving", "draining", "too_fast", "overloaded", "outcome_unknown", "upload_offset", "digest_mismatch"}
-)
-"""Refusals that the next try may not meet: of another server, or of an upload that was damaged or doubled."""
+    {"not_serving", "draining", "too_fast", "overloaded", "outcome_unknown", "upload_offset", "digest_mismatch",
+     "superseded"}
+)  # fmt: skip
+"""Refusals that the next try may not meet: of another server, of an upload that was damaged or doubled, or of a life
+that is just over. Whoever is superseded for good is told so before the next try."""
 
-Trained = tuple[Mapping[str, Any], int, dict[str, Any]]
+Trained = tuple[Mapping[str, Any], int, Returned]
 Trainer = Callable[[dict[str, Any], Task], tuple[Mapping[str, Any], int, Mapping[str, Any] | None]]
 
 
@@ -78,7 +82,7 @@ class Participant(Waiting[PartakingMirror]):
         self,
         settings: Settings,
         means: Means,
-        depot: Callable[[Callable[[], None]], tuple[Depot, Callable[[], Path]]],
+        depot: Callable[[Callable[[], None], Life], tuple[Depot, Callable[[], Path]]],
         *,
         on_news: OnNews | None,
         handle_sigterm: bool | None,
@@ -91,12 +95,16 @@ class Participant(Waiting[PartakingMirror]):
         self._trained = self._admitted = 0
         self._refused: list[tuple[int, str]] = []
         try:
-            self._depot, self._temporary = depot(self._page.progress)
+            self._depot, self._temporary = depot(self._page.progress, self._life)
             self._drain.install(handle_sigterm)
         except BaseException as error:
             self.close(reason_of(error))
             raise
         atexit.register(self.close, "its process ended")
+
+    def _life(self) -> tuple[int, str]:
+        """Incarnation and session token; 0 while there is no life."""
+        return self._mirror.known.incarnation, self._mirror.known.token
 
     # -- the whole of it --------------------------------------------------------------------------------------------
 
@@ -190,16 +198,41 @@ class Participant(Waiting[PartakingMirror]):
             digest = write(path, arrays, like, self._means.codes(), self._means.check)
             if self._patiently(work, "upload", lambda: self._uploaded(path, digest)) is None:
                 return None
-            return Offer(work.round, work.ticket, samples, digest, path.stat().st_size, metrics, ledger.history)
+            size_bytes = path.stat().st_size
         finally:
             path.unlink(missing_ok=True)
+        warnings = [*ledger.warnings, *metrics.warnings]
+        brought = self._bring(work, metrics.large, warnings)
+        self._teller.own = few_warnings(warnings)
+        return Offer(
+            work.round, work.ticket, samples, digest, size_bytes, metrics.small, ledger.history, brought,
+            self._teller.own,
+        )  # fmt: skip
+
+    def _bring(self, work: Work, large: dict[str, Any], warnings: list[str]) -> str:
+        """Metrics that are large; their digest. What goes wrong costs the metrics alone."""
+        if not large:
+            return ""
+        path = self._temporary()
+        try:
+            digest = save(path, large)
+            if self._patiently(work, "upload", lambda: self._uploaded(path, digest)) is not None:
+                return digest
+        except (QuoracyError, OSError) as error:
+            if not self._mirror.wants(work):
+                raise
+            warnings.append(f"metrics {', '.join(sorted(large))} are left out: {error}")
+            self._teller.warning(work.round, warnings[-1])
+        finally:
+            path.unlink(missing_ok=True)
+        return ""
 
     def _initial(self) -> Trained:
         assert self._means.initial is not None, "only those that can give initial weights are asked for them"
         arrays = self._means.initial()
         if not isinstance(arrays, Mapping) or not arrays:
             raise UnfitUpdate(f"initial gave {type(arrays).__name__}", "a dict of numpy arrays by name")
-        return arrays, 0, {}
+        return arrays, 0, Returned({}, {}, [])
 
     def _train(self, work: Work, like: Loaded, ledger: Ledger) -> Trained:
         task = Task(
@@ -211,7 +244,9 @@ class Participant(Waiting[PartakingMirror]):
         returned = self._means.train(dict(like.arrays), task)
         self._trained += 1
         arrays, samples, metrics = _checked(returned)
-        self._teller.trained(work, samples, metrics)
+        for warning in metrics.warnings:
+            self._teller.warning(work.round, warning)
+        self._teller.trained(work, samples, metrics.small)
         return arrays, samples, metrics
 
     def _why_stop(self) -> WorkerError | None:
@@ -293,4 +328,4 @@ def _checked(returned: Any) -> Trained:
         count = 0
     if not 1 <= count <= 2**53:
         raise UnfitUpdate(f"train returned samples = {samples!r}", "how many samples it has trained on, at least 1")
-    return arrays, count, checked_metrics(metrics)
+    return arrays, count, returned_metrics(metrics)

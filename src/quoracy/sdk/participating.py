@@ -11,7 +11,7 @@ from quoracy.core.errors import ConfigError
 from quoracy.core.federated.events import ParticipantJoined
 from quoracy.ports.objects import key_part
 from quoracy.sdk.asking import Asker
-from quoracy.sdk.depot import Depot, Way
+from quoracy.sdk.depot import Depot, Life, Way
 from quoracy.sdk.finding import only_run
 from quoracy.sdk.naming import lasting_name
 from quoracy.sdk.participant import Means, Participant, Trainer
@@ -105,7 +105,7 @@ def prepare(
     told = _settings(url, run, participant, token, ca, key, labels, means.initial is not None, give_up_s, drain_s, wait)
     folder = Path(cache) if cache is not None else default_folder(key_part(told.run))
 
-    def depot(on_progress: Callable[[], None]) -> tuple[Depot, Callable[[], Path]]:
+    def depot(on_progress: Callable[[], None], life: Life) -> tuple[Depot, Callable[[], Path]]:
         kept = Cache(folder)
 
         def ask() -> dict[str, Any]:
@@ -114,8 +114,9 @@ def prepare(
                 return found
 
         return Depot(
-            told.run, ask, kept, way=weights, store=store, token=told.token, ca=told.ca, on_progress=on_progress
-        ), kept.temporary
+            told.run, ask, kept, way=weights, store=store, token=told.token, ca=told.ca, on_progress=on_progress,
+            participant=told.member, life=life,
+        ), kept.temporary  # fmt: skip
 
     return Participant(told, means, depot, on_news=on_news, handle_sigterm=handle_sigterm)
 

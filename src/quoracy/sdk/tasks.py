@@ -3,29 +3,41 @@
 from __future__ import annotations
 
 import logging
-import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal
 
 import msgspec
+import numpy as np
 
 from quoracy.core.errors import ConfigError
+from quoracy.core.federated.events import MAX_AXES, MAX_METRICS, MAX_NAME, MAX_NUMBERS, Metrics
+from quoracy.core.federated.measured import SHOWN, BadMetric, shaped
 from quoracy.sdk.errors import WorkerError, again
 from quoracy.sdk.metrics import MAX_VALUE, check_metrics, check_number
 from quoracy.sdk.page import Page
 
 log = logging.getLogger("quoracy")
-MAX_EPOCHS: Final = 256
-MAX_NAMES: Final = 32
-"""Of metrics, and of lists in a history: as many as an entry of the journal has room for."""
+MAX_EPOCHS: Final = MAX_NUMBERS
+MAX_NAMES: Final = MAX_METRICS
+"""Of lists in a history: as many as an entry of the journal has room for."""
 
 
 class ParticipantNews(msgspec.Struct, frozen=True):
     """One happening, as a participant sees it."""
 
     what: Literal[
-        "joined", "unreachable", "reachable", "later", "standby", "round", "epoch", "trained", "verdict", "over"
+        "joined",
+        "unreachable",
+        "reachable",
+        "later",
+        "standby",
+        "round",
+        "epoch",
+        "trained",
+        "verdict",
+        "warning",
+        "over",
     ]
     text: str
     round: int = -1
@@ -67,8 +79,12 @@ class Ledger:
         self.wanted = wanted
         self.ended = ended
         self.history: dict[str, list[float]] = {}
+        self.warnings: list[str] = []
+        """What was left out, and why. A bad metric costs the metric, never the training."""
         self._measured: frozenset[str] = frozenset()
         self._told: set[str] = set()
+        self._hidden = False
+        """Something has no room in a heartbeat, which was said."""
 
     def moved(self, amount: int) -> None:
         if (error := self.ended()) is not None:
@@ -76,22 +92,51 @@ class Ledger:
         self.page.progress(amount)
 
     def measure(self, metrics: Mapping[str, Any]) -> dict[str, float]:
-        """Shown with the next heartbeats. Returns those that are finite."""
-        if unknown := metrics.keys() - self._measured:
-            self._measured = check_metrics(unknown, self._measured)
-        numbers = {name: check_number(name, value) for name, value in metrics.items()}
-        finite = {name: number for name, number in numbers.items() if abs(number) <= MAX_VALUE}
-        for name in numbers.keys() - finite.keys() - self._told:
-            self._told.add(name)
-            log.warning("%s is %s: left out until it is finite", name, numbers[name])
-        self.page.measure(finite, numbers.keys() - finite.keys())
+        """Shown with the next heartbeats. Returns those that are finite numbers."""
+        finite: dict[str, float] = {}
+        for name, value in metrics.items():
+            try:
+                number = check_number(name, value)
+            except ConfigError as error:
+                self._warn(name, f"{error.value} is no number")
+                continue
+            if abs(number) <= MAX_VALUE:
+                finite[name] = number
+            else:
+                self._warn(name, f"{number} is left out until it is finite")
+        shown = {name: number for name, number in finite.items() if self._may_show(name)}
+        self.page.measure(shown, self._measured & metrics.keys() - finite.keys())
         return finite
+
+    def _may_show(self, name: str) -> bool:
+        if name in self._measured:
+            return True
+        try:
+            self._measured = check_metrics([name], self._measured)
+        except ConfigError as error:
+            if not self._hidden:
+                log.warning("%s is not shown with heartbeats: %s", name, error.fix)
+            self._hidden = True
+            return False
+        return True
 
     def note(self, metrics: dict[str, float]) -> None:
         for name, number in metrics.items():
+            if name not in self.history and len(self.history) >= MAX_NAMES:
+                self._warn(name, f"left out of the history, which has {MAX_NAMES} names")
+                continue
             kept = self.history.setdefault(name, [])
             if len(kept) < MAX_EPOCHS:
                 kept.append(number)
+            else:
+                self._warn(f"{name}, epoch {MAX_EPOCHS} and on", f"the history has {MAX_EPOCHS} numbers of each name")
+
+    def _warn(self, name: str, why: str) -> None:
+        """Once for each name."""
+        if name not in self._told:
+            self._told.add(name)
+            self.warnings.append(f"{name[:SHOWN]}: {why}")
+            log.warning("%s", self.warnings[-1])
 
 
 @dataclass(frozen=True)
@@ -124,7 +169,8 @@ class Task:
                 self._ledger.measure(metrics)
 
     def epoch(self, number: int, **metrics: Any) -> None:
-        """Epoch ``number`` of this round is over, counted from 0. Its numbers go into the round's history."""
+        """Epoch ``number`` of this round is over, counted from 0. Its numbers go into this participant's history of the
+        round: at most 32 names, and 256 numbers of each. What is no finite number is left out, with a warning."""
         if number < 0:
             raise ConfigError("epoch", number, "a whole number from 0 on")
         if self._ledger is not None:
@@ -139,33 +185,54 @@ class Task:
         return self._ledger is not None and not self._ledger.wanted()
 
 
-def checked_metrics(metrics: Any) -> dict[str, float | list[float]]:
-    """What a trainer returned, as it can be sent: numbers and lists of numbers, the finite ones. Raises ConfigError."""
-    if metrics is None:
-        return {}
-    if not isinstance(metrics, Mapping):
-        raise ConfigError("metrics", repr(metrics)[:80], "a dict of numbers, or of lists of numbers")
-    if len(metrics) > MAX_NAMES:
-        raise ConfigError("metrics", len(metrics), f"at most {MAX_NAMES} names")
-    kept: dict[str, float | list[float]] = {}
-    for name, value in metrics.items():
-        if not isinstance(name, str) or not 1 <= len(name) <= 64:
-            raise ConfigError("metrics", name, "names of 1 to 64 characters")
-        if isinstance(value, list | tuple) or getattr(value, "ndim", 0) > 0:
-            numbers = [check_number(name, number) for number in value]
-            if len(numbers) > MAX_EPOCHS:
-                raise ConfigError(
-                    name, f"{len(numbers)} numbers", f"at most {MAX_EPOCHS}: larger ones belong elsewhere"
-                )
-            if all(map(_sendable, numbers)):
-                kept[name] = numbers
-        elif _sendable(number := check_number(name, value)):
-            kept[name] = number
-    return kept
+class Returned(msgspec.Struct, frozen=True):
+    """The metrics that a trainer returned, as they can be sent."""
+
+    small: Metrics
+    """Numbers and arrays that go with the offer."""
+    large: dict[str, Any]
+    """Arrays that are brought as an object."""
+    warnings: list[str]
 
 
-def _sendable(number: float) -> bool:
-    return math.isfinite(number) and abs(number) <= MAX_VALUE
+def returned_metrics(metrics: Any) -> Returned:
+    """Numbers, and arrays of any shape: numpy's, torch's, lists in lists. What is none of these, or has numbers that
+    are not finite, is left out: a training is not lost over it."""
+    small: Metrics = {}
+    large: dict[str, Any] = {}
+    warnings: list[str] = []
+    if metrics is not None and not isinstance(metrics, Mapping):
+        return Returned({}, {}, [f"metrics: {type(metrics).__name__} is no dict of names and numbers, and is left out"])
+    for name, value in (metrics or {}).items():
+        try:
+            if not isinstance(name, str) or not 1 <= len(name) <= MAX_NAME:
+                raise BadMetric(f"a name has 1 to {MAX_NAME} characters")
+            array = _array(value)
+            kept: dict[str, Any] = small if array.size <= MAX_NUMBERS and array.ndim <= MAX_AXES else large
+            if len(kept) >= MAX_METRICS:
+                raise BadMetric(f"at most {MAX_METRICS} names are kept")
+            kept[name] = shaped(array.shape, array.astype(float).ravel().tolist()) if kept is small else array
+        except BadMetric as error:
+            warnings.append(f"metrics.{str(name)[:SHOWN]} is left out: {error}")
+    return Returned(small, large, warnings)
 
 
-__all__ = ["Ledger", "OnNews", "ParticipantNews", "Summary", "Task", "checked_metrics"]
+def _array(value: Any) -> Any:
+    """As one of numpy. Raises BadMetric."""
+    try:
+        array = np.asarray(value.detach().cpu() if hasattr(value, "detach") else value)
+    except Exception as error:  # whatever it is that somebody calls a metric
+        raise BadMetric(f"{type(value).__name__} is no number and no array: {str(error)[:SHOWN]}") from None
+    if array.dtype.kind not in "biuf":
+        raise BadMetric(f"{repr(value)[:SHOWN]} is no number and no array of numbers")
+    if array.ndim > 1 and not array.size:
+        raise BadMetric("it has no numbers")
+    if array.dtype.kind == "f" and array.dtype.itemsize > 8:
+        array = array.astype(np.float64)
+    wide = array.dtype == np.float64
+    if not np.isfinite(array).all() or (wide and bool((np.abs(array) > MAX_VALUE).any())):
+        raise BadMetric("it has numbers that are not finite, or too large")
+    return array
+
+
+__all__ = ["Ledger", "OnNews", "ParticipantNews", "Returned", "Summary", "Task", "returned_metrics"]

@@ -26,8 +26,8 @@ TRIES: Final = 5
 
 
 class HttpWeights:
-    def __init__(self, url: str, run: str, token: str, ca: str | None, on_progress: Callable[[], None]) -> None:
-        self._line = HttpLine(url, run, lambda: token, ca)
+    def __init__(self, line: HttpLine, on_progress: Callable[[], None]) -> None:
+        self._line = line
         self._on_progress = on_progress
 
     def close(self) -> None:

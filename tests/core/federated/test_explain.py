@@ -173,7 +173,7 @@ def test_the_overview_shows_the_run_its_round_its_people_and_what_is_over() -> N
     study.update("b", metrics={"loss": 2.0})
     study.aggregate()
     study.pass_s(2.0)
-    study.beat("a", progress=4, epoch=1, metrics={"loss": 0.5})
+    study.beat("a", progress=4, epoch=1, metrics={"loss": 0.5, "gradient": float("nan"), "step": float("-inf")})
     shown: dict[str, Any] = builtins(study.overview())
     assert (shown["phase"], shown["round"], shown["rounds"], shown["here"]) == ("Round", 1, 2, 3)
     assert shown["open"]["assignments"] == {"a": "Training", "b": "Training", "c": "Training"}

@@ -21,7 +21,7 @@ def test_the_workshop_is_told_all_it_needs_to_look_at_an_update() -> None:
     study.offer("a")
     assert study.duty("admit").order == {
         "round": 0, "ticket": 1, "participant": "a", "digest": weights("a0"), "size_bytes": 100, "reference": INITIAL,
-        "norm_bound": 2.5, "max_update_bytes": 1000,
+        "norm_bound": 2.5, "max_update_bytes": 1000, "metrics_digest": "", "max_metrics_bytes": 2**24,
     }  # fmt: skip
 
 

@@ -115,12 +115,20 @@ def stop(case: Any) -> None:
         case.path_parameters["run"] = created.pop()
 
 
+def by_role(case: Any) -> None:
+    """Not as a participant, which would have to show its session token."""
+    for name in ("member", "incarnation"):
+        case.query.pop(name, None)
+
+
 def put(case: Any) -> None:
+    by_role(case)
     case.path_parameters.update(run="fed", digest=blake3(as_sent(case)).hexdigest())
 
 
 def append(case: Any) -> None:
     """The first byte of something, or the rest of what was begun."""
+    by_role(case)
     offset = len(begun)
     if not begun:
         begun.append(b"#" + secrets.token_bytes(1 + next(numbers) % 9))
@@ -131,6 +139,7 @@ def append(case: Any) -> None:
 
 
 def fetch(case: Any) -> None:
+    by_role(case)
     case.path_parameters["run"] = "fed"
     if begun and case.method.upper() == "HEAD":
         case.path_parameters["digest"] = blake3(begun[0]).hexdigest()
@@ -140,7 +149,18 @@ def fetch(case: Any) -> None:
 
 
 def named(case: Any) -> None:
+    by_role(case)
     case.path_parameters.update(run="fed", round=4, participant="global")
+    ranged(case)
+
+
+def reports(case: Any) -> None:
+    case.path_parameters.update(run="fed", participant="p1")
+
+
+def measured(case: Any) -> None:
+    by_role(case)
+    case.path_parameters.update(run="fed", round=4, participant="p1")
     ranged(case)
 
 
@@ -198,7 +218,7 @@ FITS: dict[str, Callable[[Any], None]] = {
     **dict.fromkeys(("weights", "head-weights"), fetch),
     "register": register, "state": state, "heartbeat": heartbeat, "arrive": arrive, "leave": leave, "stop": stop,
     "put-weights": put, "append-weights": append, "named-weights": named, "login": login, "readmit": readmit,
-    "problem": meaning,
+    "problem": meaning, "reports": reports, "metrics-object": measured,
 }  # fmt: skip
 
 

@@ -9,12 +9,16 @@ import subprocess
 import sys
 from base64 import b64decode
 from collections.abc import Iterator
+from functools import reduce
 from pathlib import Path
 
 import pytest
 from tests.doors.http.live import Live, live, until
+from tests.doors.talk import Talk
 from tests.e2e.test_pages import example
 
+from quoracy.core.federated.events import ParticipantJoined
+from quoracy.core.members import Cause
 from quoracy.doors.http.problems import OWN
 from quoracy.doors.http.routes import ROUTES
 
@@ -79,15 +83,18 @@ def test_a_run_is_followed_across_a_restart(tmp_path: Path) -> None:
 
 
 def test_every_get_has_a_tag_but_those_that_the_page_excepts(fresh: Live) -> None:
-    excepted = "but for `/metrics`, event streams and weights that are named by their round."
+    excepted = "but for `/metrics`, event streams, and weights and metrics that are named by their round."
     assert f"Every GET that is answered with 200 has an `ETag`, {excepted}" in " ".join(PAGE.split())
     for created in ({"run": "tags"}, {"run": "rounds", "kind": "federated"}, {"run": "epochs", "kind": "witnessed"}):
         assert fresh.http.post("/api/runs", json=created).status_code == 201
+    with Talk(fresh.coordinator.url) as talk:
+        talk.call(Cause("p1", 0, 0), ParticipantJoined("p1", 0, bytes(16)), "rounds")
     for route in ROUTES:
         if route.method != "GET" or route.media in ("text/event-stream", "application/octet-stream"):
             continue
-        run = {"history": "rounds", "epochs": "epochs"}.get(route.name, "tags")
-        answer = fresh.http.get(route.path.replace("{run}", run).replace("{code}", "malformed"))
+        run = {"history": "rounds", "reports": "rounds", "epochs": "epochs"}.get(route.name, "tags")
+        named = {"{run}": run, "{code}": "malformed", "{participant}": "p1"}
+        answer = fresh.http.get(reduce(lambda path, name: path.replace(name, named[name]), named, route.path))
         assert answer.status_code == 200, route.path
         assert ("etag" in answer.headers) is (route.name != "metrics"), route.path
 

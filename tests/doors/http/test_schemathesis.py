@@ -61,7 +61,7 @@ include-operation-id = ["put-weights", "append-weights", "put-relay"]
 checks.positive_data_acceptance.expected-statuses = {json.dumps([*FINE, "413"])}
 
 [[operations]]
-include-operation-id = ["weights", "head-weights", "named-weights", "relay"]
+include-operation-id = ["weights", "head-weights", "named-weights", "metrics-object", "relay"]
 checks.positive_data_acceptance.expected-statuses = {json.dumps([*FINE, "416"])}
 """
 """Settings of a run may exclude each other (``config``), weights be larger than the run allows, a range begin behind
@@ -88,7 +88,7 @@ def quarantined(running: Live, folder: Path, run: str, member: str) -> None:
         assert isinstance(entered, Entered)
         assigned = await calls.start(identity, entered.token, run, member, 1)
         offer = UpdateOffered(member, 1, assigned.round, assigned.ticket, 1, "0" * 64)
-        with pytest.raises(Refused, match="there is no object"):
+        with pytest.raises(Refused, match="p1 has not uploaded"):
             await calls.end(identity, entered.token, run, offer)
 
     running.coordinator._wait(live())
@@ -96,6 +96,7 @@ def quarantined(running: Live, folder: Path, run: str, member: str) -> None:
     keys = Keys(run)
     weights.put(keys.blob("0" * 64), b"weights")
     weights.alias(keys.blob("0" * 64), keys.model(4))
+    weights.alias(keys.blob("0" * 64), keys.metrics(4, member))
 
 
 @contextmanager

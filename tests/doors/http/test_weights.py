@@ -152,7 +152,7 @@ def test_a_patch_without_its_headers_is_told_what_is_missing(home: Live) -> None
     assert "upload-offset" in problem(home.http.patch(PLACE, content=b"x"), 400, "malformed")["detail"]
 
 
-def test_members_and_operators_bring_weights_and_viewers_only_look(tmp_path: Path) -> None:
+def test_operators_bring_models_and_viewers_only_look(tmp_path: Path) -> None:
     with live(tmp_path, access={"tokens": "required"}) as running:
         running.coordinator.create("fed", "federated")
         authority = Authority.open(tmp_path)
@@ -165,8 +165,9 @@ def test_members_and_operators_bring_weights_and_viewers_only_look(tmp_path: Pat
         problem(running.http.get(PLACE), 401, "bad_token")
         problem(put(tokens[Role.VIEWER]), 403, "forbidden")
         problem(put(other), 403, "forbidden")
-        assert put(tokens[Role.MEMBER]).status_code == 201
-        assert put(tokens[Role.OPERATOR]).status_code == 200
+        assert "session token" in problem(put(tokens[Role.MEMBER]), 403, "forbidden")["fix"]
+        assert put(tokens[Role.OPERATOR]).status_code == 201
+        assert put(tokens[Role.ADMIN]).status_code == 200
         seen = running.http.get(PLACE, headers={"authorization": f"Bearer {tokens[Role.VIEWER]}"})
         assert seen.content == BYTES
         foreign = {"authorization": f"Bearer {other}"}

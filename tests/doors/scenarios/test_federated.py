@@ -180,11 +180,12 @@ class Stage:
         self.told.append(outcome)
         return outcome
 
-    def bring(self, value: float) -> str:
+    def bring(self, member: str, life: int, value: float) -> str:
         """Weights through the HTTP door; returns the digest."""
         content = save({"w": np.full(4, value, np.float32)})
         digest = str(blake3(content).hexdigest())
         url = f"{self.coordinator.addresses['http']}/api/runs/{RUN}/weights/{digest}"
+        url += f"?member={member}&incarnation={life}"
         with urllib.request.urlopen(urllib.request.Request(url, content, method="PUT"), timeout=PATIENCE_S) as answer:
             assert answer.status in (200, 201)
         return digest
@@ -194,7 +195,7 @@ class Stage:
 
     def train(self, member: str, life: int, value: float) -> None:
         round_, ticket, *_ = self.note(self.driver.start(member, life))
-        self.note(self.driver.end(member, life, round_, ticket, self.bring(value)))
+        self.note(self.driver.end(member, life, round_, ticket, self.bring(member, life, value)))
 
 
 def the_story(stage: Stage) -> None:
@@ -209,7 +210,7 @@ def the_story(stage: Stage) -> None:
     stage.train("p1", 1, 0.0)
     stage.opens(0)
     first = note(driver.start("p1", 1))
-    digest = stage.bring(1.0)
+    digest = stage.bring("p1", 1, 1.0)
     note(driver.end("p1", 1, first[0], first[1], digest))
     note(driver.end("p1", 1, first[0], first[1], digest))
     note(driver.end("p1", 1, first[0], first[1] + 7, digest))

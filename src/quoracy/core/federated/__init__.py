@@ -3,7 +3,9 @@
 events       what can happen, and the heartbeat beside it
 config       the settings of a task
 aggregation  the rules by which updates become one model, as settings
-state        the task, its participants, the open round, rounds that are over
+state        the task, its participants, the open round, rounds that are over, what was reported of trainings
+measured     metrics, made fit for the journal
+reports      what participants reported, kept for people
 table        run and participant as transition tables
 drawing      who is to train, and why a round cannot begin
 rules        what the participant's rows check and change

@@ -87,6 +87,12 @@ class Config(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """An update that moves the weights farther than this is refused. 0: no bound."""
     max_update_bytes: Annotated[int, Meta(ge=1, le=2**40)] = 2 * 1024**3
     """A larger update is refused before it is read."""
+    max_metrics_bytes: Annotated[int, Meta(ge=0, le=2**40)] = 16 * 1024**2
+    """Metrics that are large come as an object beside the update; a larger object than this is left out, with a
+    warning. 0: none is taken."""
+    updates_readable: bool = False
+    """Whether everybody who may look at the run may fetch single updates over HTTP. Else operators may, and each
+    participant its own. Global models may be fetched in any case."""
     refused_max: Annotated[int, Meta(ge=1, le=1000)] = 1
     """After so many refused updates a participant is quarantined: it is told why, and is not drawn any more."""
     seed: Annotated[int, Meta(ge=0, le=2**53)] = 0

@@ -6,7 +6,7 @@ Starting a round needs no event: who is assigned is in the state, and everybody 
 
 from __future__ import annotations
 
-from typing import Annotated, ClassVar
+from typing import Annotated, ClassVar, Final
 
 import msgspec
 from msgspec import Meta
@@ -15,13 +15,30 @@ from quoracy.core.codec import ready
 from quoracy.core.machine import By, DutyEnded, Event, Join, MemberEvent, Signal
 from quoracy.core.members import Counter, MemberId
 
-Reason = Annotated[str, Meta(max_length=256)]
-Name = Annotated[str, Meta(max_length=64)]
+MAX_REASON: Final = 256
+MAX_NAME: Final = 64
+MAX_NUMBERS: Final = 256
+"""Of one metric in an offer, and of one list in a history."""
+MAX_METRICS: Final = 32
+MAX_AXES: Final = 8
+MAX_WARNINGS: Final = 8
+Reason = Annotated[str, Meta(max_length=MAX_REASON)]
+Name = Annotated[str, Meta(max_length=MAX_NAME)]
 Real = Annotated[float, Meta(ge=-1e300, le=1e300)]
-Reals = Annotated[list[Real], Meta(max_length=256)]
-Metrics = Annotated[dict[Name, Real | Reals], Meta(max_length=32)]
-"""Scalars or arrays, so few that hundreds of updates fit into one entry. Larger ones belong into an object."""
-History = Annotated[dict[Name, Reals], Meta(max_length=32)]
+Reals = Annotated[list[Real], Meta(max_length=MAX_NUMBERS)]
+
+
+class Array(msgspec.Struct, frozen=True):
+    """Numbers in more than one direction, such as a confusion matrix; row by row."""
+
+    shape: Annotated[tuple[Annotated[int, Meta(ge=1, le=MAX_NUMBERS)], ...], Meta(max_length=MAX_AXES)]
+    values: Reals
+
+
+Metric = Real | Reals | Array
+Metrics = Annotated[dict[Name, Metric], Meta(max_length=MAX_METRICS)]
+"""Scalars or arrays, so few that an offer fits into one entry several times. Larger ones are an object."""
+History = Annotated[dict[Name, Reals], Meta(max_length=MAX_METRICS)]
 Hex = Annotated[str, Meta(pattern="^[0-9a-f]{64}$")]
 """A digest of weights, as people and object stores write it."""
 RoundNumber = Annotated[int, Meta(ge=-1, le=2**31)]
@@ -52,6 +69,10 @@ class UpdateOffered(MemberEvent, frozen=True, array_like=True, tag="update-offer
     metrics: Metrics = {}
     history: History = {}
     """Of each epoch, for people."""
+    metrics_digest: Annotated[str, Meta(pattern="^([0-9a-f]{64})?$")] = ""
+    """Of the object with metrics that are large, as the participant has brought it; empty if there are none."""
+    warnings: Annotated[list[Reason], Meta(max_length=MAX_WARNINGS)] = []
+    """Metrics that were left out, and why: by the participant itself, or by the door that this came through."""
 
 
 class ParticipantLost(Event, frozen=True, array_like=True, tag="participant-lost"):
@@ -123,8 +144,9 @@ class Beat(Signal, frozen=True, array_like=True, tag="heartbeat"):
     seq: Counter
     progress: Counter = 0
     epoch: Counter = 0
-    metrics: Annotated[dict[Name, Real], Meta(max_length=16)] = {}
-    """Such as the loss so far: for people, nothing is decided by it."""
+    metrics: Annotated[dict[Name, float], Meta(max_length=16)] = {}
+    """Such as the loss so far: for people, nothing is decided by it. One that is not finite is not shown; a participant
+    is not given up over it."""
 
 
 class BeatSeen(msgspec.Struct, frozen=True, array_like=True):

@@ -10,6 +10,8 @@ from quoracy.core.codec import said_s, seconds, us
 from quoracy.core.detector import Detector
 from quoracy.core.federated import drawing, rounds
 from quoracy.core.federated.events import Beat
+from quoracy.core.federated.measured import MOST, nested
+from quoracy.core.federated.reports import newest_shown
 from quoracy.core.federated.state import (
     OVER,
     Fate,
@@ -86,6 +88,8 @@ def _round_wait(task: Task, round_: Round, waited_us: int) -> Wait:
     done = f"{standing.admitted} of {round_.target} updates are in"
     if standing.offered:
         done += f", {standing.offered} are being looked at"
+    if round_.number < 0:
+        done = "they are being looked at" if standing.offered else "they are awaited"
     min_us, max_us = us(task.config.time_min_s), us(task.config.time_max_s)
     then, end_us = "the others are replaced", max_us
     if open_us < min_us and rounds.why_close(task, round_, standing, min_us):
@@ -160,10 +164,12 @@ def _participant(participant: Participant, task: Task, heard: Heard, now_us: int
         "seat": participant.seat, "trained": participant.trained, "updates": participant.updates,
         "refused": participant.refused, "losses": participant.losses, "reason": participant.reason,
         "labels": participant.labels, "silent_s": None if silent_us is None else seconds(silent_us),
+        "last": newest_shown(task, participant.id),
         "stuck_s": seconds(stuck_for_us(participant, task, heard, now_us)),
     }  # fmt: skip
     if pulse is not None:
-        shown |= {"progress": pulse.beat.progress, "epoch": pulse.beat.epoch, "metrics": pulse.beat.metrics}
+        finite = {name: value for name, value in pulse.beat.metrics.items() if abs(value) <= MOST}
+        shown |= {"progress": pulse.beat.progress, "epoch": pulse.beat.epoch, "metrics": finite}
     return shown
 
 
@@ -178,5 +184,6 @@ def over_shown(over: Over) -> dict[str, Any]:
         "clipped": [
             {"participant": member, "claimed": claimed, "counted": counts[member]} for member, claimed in over.clipped
         ],
-        "metrics": over.metrics, "evaluation": over.evaluation, "weights": over.weights, "size_bytes": over.size_bytes,
+        "metrics": {name: nested(value) for name, value in over.metrics.items()}, "evaluation": over.evaluation,
+        "weights": over.weights, "size_bytes": over.size_bytes,
     }  # fmt: skip

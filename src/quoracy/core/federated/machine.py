@@ -17,7 +17,7 @@ from quoracy.core.federated.events import (
     RoundClosed,
     RoundSuspended,
 )
-from quoracy.core.federated.state import Over, Participant, ParticipantState, Phase, Round, Task
+from quoracy.core.federated.state import Over, Participant, ParticipantState, Phase, Round, Task, TrainingReport
 from quoracy.core.federated.table import OF_PARTICIPANTS, PARTICIPANT, RUN
 from quoracy.core.machine import DONE, Applied, DutyEnded, Event
 from quoracy.core.members import superseded
@@ -42,6 +42,7 @@ class Summary(msgspec.Struct, array_like=True):
     best: float | None
     stale: int
     round: Round | None
+    reports_gone: int
 
 
 class Federated:
@@ -118,7 +119,10 @@ class Federated:
     def sections(self) -> dict[str, Any]:
         task = self.task
         summary = Summary(*(getattr(task, name) for name in Summary.__struct_fields__))
-        return {"summary": summary, "participants": list(task.participants.values()), "history": list(task.history)}
+        return {
+            "summary": summary, "participants": list(task.participants.values()), "history": list(task.history),
+            "reports": list(task.reports),
+        }  # fmt: skip
 
     @classmethod
     def restore(cls, sections: dict[str, Any]) -> Federated:
@@ -129,6 +133,7 @@ class Federated:
             **{name: getattr(summary, name) for name in Summary.__struct_fields__},
             participants={participant.id: participant for participant in participants},
             history=history,
+            reports=msgspec.convert(sections["reports"], list[TrainingReport]),
         )
         task.rebuild()
         return cls(task)

@@ -7,15 +7,26 @@ long is replaced, who cannot be replaced is waited for only so long, and then th
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 
 import msgspec
 
 from quoracy.core.codec import said_s, us
 from quoracy.core.dice import Cup, Dice
 from quoracy.core.errors import Refusal
+from quoracy.core.federated import reports
 from quoracy.core.federated.config import EarlyStop
 from quoracy.core.federated.drawing import eligible, target, wanted, why_not_begin
-from quoracy.core.federated.events import RoundBegan, RoundClosed, RoundSuspended, RunPaused, RunStopped, StandbyExpired
+from quoracy.core.federated.events import (
+    Metrics,
+    RoundBegan,
+    RoundClosed,
+    RoundSuspended,
+    RunPaused,
+    RunStopped,
+    StandbyExpired,
+)
+from quoracy.core.federated.measured import MOST, numbers_of, shape_of, shaped
 from quoracy.core.federated.samples import counted, samples_bound
 from quoracy.core.federated.state import (
     Assignment,
@@ -107,11 +118,11 @@ def do_suspend(task: Task, _run: Task, event: RoundSuspended, at_us: int, _cup: 
     open_us = round_.open_us(at_us)
     overdue = round_.having(Fate.TRAINING) if event.overdue else []
     for assignment in overdue:
-        _drop(task, round_, assignment, f"not done within {said_s(open_us)}")
+        _drop(task, round_, assignment, f"not done within {said_s(open_us)}", at_us)
     if event.overdue and event.unseen:
         unseen = round_.having(Fate.OFFERED)
         for assignment in unseen:
-            _drop(task, round_, assignment, f"could not be looked at within {said_s(open_us)}")
+            _drop(task, round_, assignment, f"could not be looked at within {said_s(open_us)}", at_us)
         overdue += unseen
     round_.spent_us = 0 if event.overdue else open_us
     _enter(task, at_us, event.reason)
@@ -119,13 +130,14 @@ def do_suspend(task: Task, _run: Task, event: RoundSuspended, at_us: int, _cup: 
     return Applied({"overdue": members}, (View("standing", tuple(members)),))
 
 
-def _drop(task: Task, round_: Round, assignment: Assignment, why: str) -> None:
+def _drop(task: Task, round_: Round, assignment: Assignment, why: str, at_us: int) -> None:
     """It does not count, and its sender learns why, also if it is away now."""
     task.mark(assignment, Fate.DROPPED)
     assignment.why = why[:MAX_WHY]
     digest = "" if assignment.offer is None else assignment.offer.digest
     verdict = Verdict(round_.number, assignment.ticket, digest, False, assignment.why)
     task.participants[assignment.member].verdict = verdict
+    reports.keep(task, round_, assignment, {}, at_us)
 
 
 def check_expired(task: Task, _run: Task, _event: StandbyExpired, at_us: int) -> Refusal | None:
@@ -198,7 +210,7 @@ def do_stop(task: Task, _run: Task, event: RunStopped, at_us: int, _cup: Cup) ->
     _enter(task, at_us, event.reason or "an operator stopped it")
     if (round_ := task.round) is not None:
         for assignment in round_.having(Fate.TRAINING, Fate.OFFERED):
-            _drop(task, round_, assignment, f"the run was stopped: {task.reason}")
+            _drop(task, round_, assignment, f"the run was stopped: {task.reason}", at_us)
     return Applied(None, (View("standing", tuple(sorted(task.here))),))
 
 
@@ -217,6 +229,8 @@ def why_close(task: Task, round_: Round, standing: Count, open_us: int) -> str:
     if round_.number >= 0 and open_us < us(config.time_min_s):
         return ""
     if standing.admitted >= most(task, round_):
+        if round_.number < 0:
+            return "all that it waits for"
         return f"{standing.admitted} updates, as many as it is meant to have"
     if standing.admitted < least(task, round_) or (standing.offered and open_us < patience_us(task)):
         return ""
@@ -259,7 +273,7 @@ def do_close(task: Task, _run: Task, event: RoundClosed, at_us: int, _cup: Cup) 
         return DONE
     late = round_.having(Fate.TRAINING, Fate.OFFERED)
     for assignment in late:
-        _drop(task, round_, assignment, f"late: {round_.called()} closed with {event.reason}")
+        _drop(task, round_, assignment, f"late: {round_.called()} closed with {event.reason}", at_us)
     admitted = sorted(round_.having(Fate.ADMITTED), key=lambda assignment: assignment.member)
     concerned = View("standing", tuple(sorted(assignment.member for assignment in late)))
     offers = [assignment.offer for assignment in admitted if assignment.offer is not None]
@@ -279,20 +293,25 @@ def do_close(task: Task, _run: Task, event: RoundClosed, at_us: int, _cup: Cup) 
     return Applied(None, (concerned, _aggregate(task)))
 
 
-def weighted(parts: list[tuple[int, dict[str, float | list[float]]]]) -> dict[str, float | list[float]]:
-    """The mean of each metric over those who sent it in the same shape, weighted by samples."""
-    mean: dict[str, float | list[float]] = {}
+def weighted(parts: list[tuple[int, Metrics]]) -> Metrics:
+    """The mean of each metric, weighted by samples, where all who sent it did so in the same shape."""
+    mean: Metrics = {}
     for name in sorted({name for _, metrics in parts for name in metrics}):
         sent = [(samples, metrics[name]) for samples, metrics in parts if name in metrics]
         total = sum(samples for samples, _ in sent)
-        scalars = [(samples, value) for samples, value in sent if not isinstance(value, list)]
-        lists = [(samples, value) for samples, value in sent if isinstance(value, list)]
-        if total and len(scalars) == len(sent):
-            mean[name] = sum(samples * value for samples, value in scalars) / total
-        elif total and len(lists) == len(sent) and len({len(value) for _, value in lists}) == 1:
-            size = len(lists[0][1])
-            mean[name] = [sum(samples * value[i] for samples, value in lists) / total for i in range(size)]
+        shape = shape_of(sent[0][1])
+        if total and all(shape_of(value) == shape for _, value in sent):
+            rows = [numbers_of(value) for _, value in sent]
+            counts = [samples for samples, _ in sent]
+            mean[name] = shaped(shape, [_mean(column, counts, total) for column in zip(*rows, strict=True)])
     return mean
+
+
+def _mean(numbers: Sequence[float], counts: list[int], total: int) -> float:
+    """By samples. Where the sum would be too large for a float, which the mean of such numbers never is, of shares."""
+    pairs = list(zip(counts, numbers, strict=True))
+    found = sum(samples * number for samples, number in pairs) / total
+    return found if abs(found) <= MOST else sum(samples / total * number for samples, number in pairs)
 
 
 # -- one model -----------------------------------------------------------------------------------------------------
@@ -390,7 +409,7 @@ def _stops(task: Task, evaluation: dict[str, float]) -> tuple[bool, float | None
     if not early.metric:
         return False, task.best, task.stale
     value = evaluation.get(early.metric, task.history[-1].metrics.get(early.metric))
-    if isinstance(value, list) or value is None:
+    if not isinstance(value, float | int):
         return False, task.best, task.stale
     if value == value and (task.best is None or _better(early, value, task.best)):
         return False, value, 0

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from quoracy.core.dice import Cup
 from quoracy.core.errors import Refusal, again
+from quoracy.core.federated import reports
 from quoracy.core.federated.events import (
     ParticipantJoined,
     ParticipantLeft,
@@ -11,6 +12,7 @@ from quoracy.core.federated.events import (
     ParticipantReadmitted,
     UpdateOffered,
 )
+from quoracy.core.federated.measured import numbers_of
 from quoracy.core.federated.state import (
     HERE,
     OPEN_TO_UPDATES,
@@ -113,9 +115,8 @@ def check_offer(task: Task, participant: Participant, event: UpdateOffered, _at_
         return _late(task, participant, event)
     if event.samples < 1 and event.round >= 0:
         return Refusal("malformed", "samples = 0: an update of nothing weighs nothing", "train on at least one sample")
-    numbers = [value for value in event.metrics.values() if isinstance(value, float | int)]
-    lists = [value for value in (*event.metrics.values(), *event.history.values()) if isinstance(value, list)]
-    if any(value != value for value in (*numbers, *(number for some in lists for number in some))):
+    measured = (*event.metrics.values(), *event.history.values())
+    if any(number != number for value in measured for number in numbers_of(value)):
         return Refusal("malformed", "a metric is not a number", "leave it out")
     return None
 
@@ -141,7 +142,8 @@ def do_offer(task: Task, participant: Participant, event: UpdateOffered, at_us: 
     order = {
         "round": event.round, "ticket": event.ticket, "participant": participant.id, "digest": event.digest,
         "size_bytes": event.size_bytes, "reference": task.weights, "norm_bound": task.config.norm_bound,
-        "max_update_bytes": task.config.max_update_bytes,
+        "max_update_bytes": task.config.max_update_bytes, "metrics_digest": event.metrics_digest,
+        "max_metrics_bytes": task.config.max_metrics_bytes,
     }  # fmt: skip
     return Applied(None, (Duty("admit", order),))
 
@@ -207,9 +209,10 @@ def do_verdict(task: Task, participant: Participant, event: DutyEnded, at_us: in
     mine.norm = float(norm) if ok and isinstance(norm, float | int) else 0.0
     participant.verdict = Verdict(task.round.number, mine.ticket, mine.offer.digest, ok, why)
     participant.since_us = at_us
+    reports.keep(task, task.round, mine, result, at_us)
     if ok:
         participant.trained = task.round.number
-        participant.updates += 1
+        participant.updates += task.round.number >= 0  # weights to begin with are no update
     else:
         participant.refused += 1
         participant.reason = why

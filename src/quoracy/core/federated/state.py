@@ -8,7 +8,7 @@ import msgspec
 
 from quoracy.core.codec import ready
 from quoracy.core.federated.config import Config
-from quoracy.core.federated.events import UpdateOffered
+from quoracy.core.federated.events import History, Metrics, UpdateOffered
 
 
 class Phase(Enum):
@@ -129,7 +129,7 @@ class Over(msgspec.Struct, array_like=True):
     """Participant, digest, samples that it counts for."""
     dropped: list[tuple[str, str]]
     """Participant, why: late, refused, lost."""
-    metrics: dict[str, float | list[float]]
+    metrics: Metrics
     """The participants', weighted by samples."""
     weights: str = ""
     """Digest of what came out."""
@@ -138,6 +138,31 @@ class Over(msgspec.Struct, array_like=True):
     evaluation: dict[str, float] = {}
     clipped: list[tuple[str, int]] = []
     """Participant, and how many samples it claimed, where it counts for fewer."""
+
+
+class TrainingReport(msgspec.Struct, array_like=True):
+    """What a participant reported of one training, and what became of it: for people."""
+
+    member: str
+    round: int
+    ticket: int
+    fate: Fate
+    why: str
+    at_us: int
+    """When that was known."""
+    samples: int
+    """That it claims."""
+    metrics: Metrics
+    history: History
+    warnings: list[str]
+    """Metrics that were left out, and why."""
+    digest: str = ""
+    """Of the object with metrics that are large."""
+    size_bytes: int = 0
+    arrays: dict[str, list[int]] = {}
+    """The shapes of what is in it."""
+    kept_bytes: int = 0
+    """The size of this report, by which all of them are bounded."""
 
 
 class Task(msgspec.Struct):
@@ -165,6 +190,14 @@ class Task(msgspec.Struct):
     participants: dict[str, Participant] = {}
     round: Round | None = None
     history: list[Over] = []
+    reports: list[TrainingReport] = []
+    """Oldest first, as many as there is room for."""
+    reports_gone: int = 0
+    """So many were there before."""
+    report_bytes: int = 0
+    """Index: of all reports."""
+    newest: dict[str, TrainingReport] = {}
+    """Index: by participant."""
     changes: int = 0
     """Index: counts what was applied, so that others know when to look again."""
     here: dict[str, Participant] = {}
@@ -201,6 +234,8 @@ class Task(msgspec.Struct):
     def rebuild(self) -> None:
         """Nothing may depend on the order: whoever walks it sorts."""
         self.here = {p.id: p for p in self.participants.values() if p.state in HERE}
+        self.report_bytes = sum(report.kept_bytes for report in self.reports)
+        self.newest = {report.member: report for report in self.reports}
         self.tally = Tally()
         for assignment in [] if self.round is None else self.round.assignments.values():
             self.tally.note(assignment, assignment.fate, assignment.member in self.here)

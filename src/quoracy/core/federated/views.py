@@ -7,6 +7,7 @@ from typing import Any, Final
 import msgspec
 
 from quoracy.core.codec import ready
+from quoracy.core.federated.reports import warnings_of
 from quoracy.core.federated.state import OVER, Fate, ParticipantState, Phase, Task, Verdict
 
 STANDBY: Final = "STANDBY"
@@ -36,6 +37,8 @@ class Standing(msgspec.Struct, frozen=True):
     hyper: dict[str, Any]
     verdict: Verdict | None
     reason: str
+    warnings: list[str] = []
+    """Metrics of the update that the verdict is on which were left out, and why."""
 
 
 def phase_for(task: Task, member: str) -> tuple[str, int]:
@@ -69,6 +72,7 @@ def look(task: Task, topic: str, member: str) -> Any:
         config.rounds, config.epochs, max(0, number) * config.epochs, task.weights, task.size_bytes,
         config.hyper_at(max(0, number)) if phase == ROUND else {}, participant.verdict,
         participant.reason if quarantined or not task.reason else task.reason,
+        [] if participant.verdict is None else warnings_of(task, member, participant.verdict.ticket),
     )  # fmt: skip
 
 

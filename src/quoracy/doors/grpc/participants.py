@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Any, Final
 
 from quoracy.core.errors import Refusal, Refused
 from quoracy.core.federated.events import Beat, ParticipantJoined, ParticipantLeft, UpdateOffered
 from quoracy.doors.federated import VERDICT_S, FederatedCalls, Known, Later
 from quoracy.doors.grpc.checking import checked, within
 from quoracy.doors.grpc.members import MAX_WAIT_S, Caller
+from quoracy.doors.offers import TAG, fitted
 from quoracy.doors.service import Service
 from quoracy.wire.pb import federated_pb2 as pb
 
@@ -79,14 +80,17 @@ class ParticipantCalls:
             raise Refused(Refusal("malformed", f"timeout_s = {said.timeout_s:g}", f"0 to {MAX_WAIT_S:g} seconds"))
         metrics = {name: _metric(metric) for name, metric in sorted(said.metrics.items())}
         history = {name: list(reals.values) for name, reals in sorted(said.history.items())}
-        offer = UpdateOffered(
-            said.participant, said.incarnation, said.round, said.ticket, said.number_samples, said.digest,
-            said.size_bytes, metrics, history,
-        )  # fmt: skip
+        _, *fields = fitted([
+            TAG, said.participant, said.incarnation, said.round, said.ticket, said.number_samples, said.digest,
+            said.size_bytes, metrics, history, said.metrics_digest, list(said.warnings),
+        ])  # fmt: skip
         timeout_s = within(caller, said.timeout_s or VERDICT_S)
         token = caller.token(said.token)
-        verdict = await self._calls.end(caller.identity, token, said.run, checked(offer), timeout_s)
-        return pb.EndTrainingRoundResponse(round=verdict.round, ticket=verdict.ticket, digest=verdict.digest)
+        verdict = await self._calls.end(caller.identity, token, said.run, checked(UpdateOffered(*fields)), timeout_s)
+        return pb.EndTrainingRoundResponse(
+            round=verdict.round, ticket=verdict.ticket, digest=verdict.digest,
+            warnings=self._calls.warnings(said.run, said.participant, verdict.ticket),
+        )  # fmt: skip
 
     async def leave(self, caller: Caller, said: pb.LeaveRequest) -> pb.LeaveResponse:
         left = ParticipantLeft(said.participant, said.incarnation, said.reason)
@@ -95,5 +99,12 @@ class ParticipantCalls:
         return pb.LeaveResponse(entry=accepted.entry)
 
 
-def _metric(metric: pb.Metric) -> float | list[float]:
-    return list(metric.list.values) if metric.WhichOneof("value") == "list" else metric.scalar
+def _metric(metric: pb.Metric) -> Any:
+    match metric.WhichOneof("value"):
+        case "list":
+            return list(metric.list.values)
+        case "array":
+            return {"shape": list(metric.array.shape), "values": list(metric.array.values)}
+        case "scalar":
+            return metric.scalar
+    return "nothing"

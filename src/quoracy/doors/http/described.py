@@ -14,7 +14,7 @@ from quoracy.doors.http.reading import KEY
 from quoracy.doors.http.routes import OCTETS, Route
 from quoracy.doors.http.shapes_events import EVENTS
 from quoracy.doors.http.streams import ID, IDS
-from quoracy.doors.http.weights import MAX_BYTES
+from quoracy.doors.http.weights_access import MAX_BYTES
 
 REFERENCE: Final = "#/components/schemas/{name}"
 STREAM: Final = "text/event-stream"
@@ -28,7 +28,7 @@ PARAMETERS: Final[dict[str, tuple[Any, str]]] = {
     "digest": (shapes.Digest, "The blake3 of the weights, or of the blob, in hex"),
     "batches": (shapes_witnessed.BatchesAsked, "The first and the last batch, as in 0-7"),
     "round": (shapes.RoundNumber, "The round's number"),
-    "participant": (shapes.MemberId, "The participant's id; global for the model that the round began with"),
+    "participant": (shapes.MemberId, "The participant's id; of weights also global, what the round began with"),
 }
 WORDS: Final = {
     "limit": "How many at most",

@@ -10,7 +10,7 @@ import msgspec
 
 from quoracy.core.codec import seconds
 from quoracy.core.errors import Refused
-from quoracy.doors.http import cursors, shapes, shapes_witnessed
+from quoracy.doors.http import cursors, shapes, shapes_rounds, shapes_witnessed
 from quoracy.doors.http.answers import Answer, say
 from quoracy.doors.http.house import House
 from quoracy.doors.http.problems import trouble
@@ -79,6 +79,14 @@ async def history(house: House, asked: Asked) -> Answer:
     )
     more = None if told["next"] is None else str(told["next"])
     return say(shapes.History(msgspec.convert(told["rounds"], list[shapes.Round]), more, told["of"]))
+
+
+async def reports(house: House, asked: Asked) -> Answer:
+    page: shapes.NumberedPage = asked.query
+    after, member = cursors.number_of(page.cursor), asked.params["participant"]
+    told = await house.ask(asked, "reports", asked.params["run"], member=member, after=after or 0, limit=page.limit)
+    more = None if told["next"] is None else str(told["next"])
+    return say(msgspec.convert({**told, "next": more}, shapes_rounds.TrainingReports))
 
 
 async def epochs(house: House, asked: Asked) -> Answer:

@@ -9,7 +9,19 @@ from typing import Any, Final, Literal
 import msgspec
 from starlette.types import Send
 
-from quoracy.doors.http import batches, health, members, pages, people, relay, shapes, shapes_witnessed, weights
+from quoracy.doors.http import (
+    batches,
+    health,
+    members,
+    metrics_objects,
+    pages,
+    people,
+    relay,
+    shapes,
+    shapes_rounds,
+    shapes_witnessed,
+    weights,
+)
 from quoracy.doors.http.answers import Answer
 from quoracy.doors.http.house import House
 from quoracy.doors.http.reading import Asked
@@ -29,6 +41,9 @@ OBJECTS: Final = ("unknown_run", "contradiction", "object_missing", "no_such_ran
 UPLOADS: Final = (
     "unknown_run", "contradiction", "object_missing", "object_too_large", "digest_mismatch", "foreign_origin", *STORE,
 )  # fmt: skip
+PROVEN: Final = ("unknown_member", "superseded")
+WEIGHTS: Final = (*OBJECTS, *PROVEN)
+BROUGHT: Final = (*UPLOADS, *PROVEN, "quarantined")
 SAMPLES: Final = (
     "unknown_run", "contradiction", "unknown_member", "superseded", "not_yours", "too_large", "config",
 )  # fmt: skip
@@ -97,6 +112,13 @@ ROUTES: Final = (
           people.series, shapes.SeriesShown, query=shapes.Selection, wrong=("unknown_run",)),
     Route("GET", "/api/runs/{run}/history", "history", "Rounds of a federated run that are over", people.history,
           shapes.History, query=shapes.NumberedPage, wrong=("unknown_run", "contradiction")),
+    Route("GET", "/api/runs/{run}/participants/{participant}/history", "reports",
+          "What a participant of a federated run reported of its trainings", people.reports,
+          shapes_rounds.TrainingReports, query=shapes.NumberedPage,
+          wrong=("unknown_run", "contradiction", "unknown_member")),
+    Route("GET", "/api/runs/{run}/participants/{participant}/metrics/{round}", "metrics-object",
+          "Metrics of a training that were too large for its report, as safetensors", None, stream=metrics_objects.get,
+          media=OCTETS, wrong=WEIGHTS, ranged=True, also=(PART,), query=shapes_rounds.Uploader, who="member"),
     Route("GET", "/api/runs/{run}/epochs", "epochs", "Epochs of a witnessed run that are over", people.epochs,
           shapes_witnessed.Epochs, query=shapes.NumberedPage, wrong=("unknown_run", "contradiction")),
     Route("GET", "/api/runs/{run}/batches/{batches}", "batches", "Samples of batches that are assigned to a member",
@@ -119,19 +141,23 @@ ROUTES: Final = (
           "Let a quarantined participant back in, or a member that was proven to lie",
           people.readmit, shapes.Done, body=shapes.Nothing, wrong=(*KEYED, "unknown_member"), key=ONCE),
     Route("GET", "/api/runs/{run}/weights/{digest}", "weights", "Weights by their digest; ranges are understood", None,
-          stream=weights.get, media=OCTETS, wrong=OBJECTS, tag="weights", ranged=True, also=(PART,)),
+          stream=weights.get, media=OCTETS, wrong=WEIGHTS, tag="weights", ranged=True, also=(PART,),
+          query=shapes_rounds.Uploader, who="member"),
     Route("HEAD", "/api/runs/{run}/weights/{digest}", "head-weights", "How large weights are", None,
-          stream=weights.get, media=OCTETS, wrong=OBJECTS, tag="weights", ranged=True,
+          stream=weights.get, media=OCTETS, wrong=WEIGHTS, tag="weights", ranged=True,
+          query=shapes_rounds.Uploader, who="member",
           also=(PART, (204, "An upload in parts has come so far"))),
     Route("PUT", "/api/runs/{run}/weights/{digest}", "put-weights", "Upload weights",
-          weights.put, status=201, upload=True, wrong=UPLOADS, tag="weights", also=(THERE,)),
+          weights.put, status=201, upload=True, wrong=BROUGHT, tag="weights", also=(THERE,),
+          query=shapes_rounds.Uploader, who="member"),
     Route("PATCH", "/api/runs/{run}/weights/{digest}", "append-weights",
           "Upload a part, from Upload-Offset on; 201 when Upload-Length is reached", weights.patch, status=201,
-          upload=True, wrong=(*UPLOADS, "upload_offset"), tag="weights",
+          upload=True, wrong=(*BROUGHT, "upload_offset"), tag="weights", query=shapes_rounds.Uploader, who="member",
           also=(THERE, (204, "The part is there, and more is to come"))),
     Route("GET", "/api/runs/{run}/weights/{round}/{participant}", "named-weights",
           "The model that a round began with (global), or what a participant sent back", None, stream=weights.get_named,
-          media=OCTETS, wrong=OBJECTS, tag="weights", ranged=True, also=(PART,)),
+          media=OCTETS, wrong=WEIGHTS, tag="weights", ranged=True, also=(PART,), query=shapes_rounds.Uploader,
+          who="member"),
     Route("GET", "/api/runs/{run}/events", "events", "Entries of one run as they come, as Server-Sent Events", None,
           query=shapes.Since, media="text/event-stream", wrong=("unknown_run",), tag="events"),
     Route("GET", "/api/events", "all-events", "Entries of all runs as they come, as Server-Sent Events", None,

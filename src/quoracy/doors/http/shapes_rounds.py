@@ -2,9 +2,20 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
+from msgspec import Meta
+
+from quoracy.core.members import Counter
+
+
+class Uploader(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A participant that asks: with its session token, where tokens are asked for."""
+
+    member: Annotated[str, Meta(max_length=64)] = ""
+    """Its id. Empty: somebody with a role asks, for models of the run."""
+    incarnation: Counter = 1
 
 
 class Participant(msgspec.Struct, frozen=True):
@@ -26,6 +37,22 @@ class Participant(msgspec.Struct, frozen=True):
     progress: int | None = None
     epoch: int | None = None
     metrics: dict[str, float] = {}
+    """Of its last heartbeat."""
+    last: LastTraining | None = None
+
+
+class LastTraining(msgspec.Struct, frozen=True):
+    """What a participant reported last, in a line."""
+
+    round: int
+    fate: str
+    metrics: dict[str, float]
+    """A few of its numbers."""
+    curve: str
+    """Of which metric ``epochs`` are; empty for none."""
+    epochs: list[float]
+    warnings: int
+    """How many metrics were left out."""
 
 
 class OpenRound(msgspec.Struct, frozen=True):
@@ -82,6 +109,48 @@ class Round(msgspec.Struct, frozen=True):
     weights: str
     """Digest of the model that came out."""
     size_bytes: int
+
+
+class Arrays(msgspec.Struct, frozen=True):
+    """Metrics that are an object."""
+
+    digest: str
+    """Empty if there are none."""
+    size_bytes: int
+    shapes: dict[str, list[int]]
+
+
+class TrainingReport(msgspec.Struct, frozen=True):
+    """What a participant reported of one training."""
+
+    round: int
+    ticket: int
+    fate: str
+    """Admitted, Refused or Dropped."""
+    why: str
+    """Why it does not count; empty if it does."""
+    at_s: float
+    """When that was known, in run time."""
+    samples: int
+    """That it claims."""
+    metrics: dict[str, Any]
+    """Numbers, and arrays as lists in lists."""
+    history: dict[str, list[float]]
+    """Of each epoch."""
+    warnings: list[str]
+    """Metrics that were left out, and why."""
+    arrays: Arrays
+
+
+class TrainingReports(msgspec.Struct, frozen=True):
+    participant: str
+    rounds: list[TrainingReport]
+    """Oldest first."""
+    next: str | None
+    of: int
+    """How many of this participant there are."""
+    given_up: int
+    """How many of the run, of whomever, were given up because there was no more room."""
 
 
 class History(msgspec.Struct, frozen=True):

@@ -21,14 +21,12 @@ from starlette.types import Send
 
 from quoracy.core.bounds import whole
 from quoracy.core.errors import DigestMismatch, ObjectMissing, ObjectTooLarge, Refusal, Refused
-from quoracy.doors.auth import Action
 from quoracy.doors.http.answers import Answer, matches
 from quoracy.doors.http.house import House
-from quoracy.doors.http.problems import Trouble, trouble
+from quoracy.doors.http.problems import trouble
 from quoracy.doors.http.reading import Asked
-from quoracy.doors.orders import kind_of
-from quoracy.doors.questions_federated import federated
-from quoracy.hosts.keys import GLOBAL, Keys, prefix_of
+from quoracy.doors.http.weights_access import MAX_BYTES, to_bring, to_fetch, to_fetch_update
+from quoracy.hosts.keys import GLOBAL
 from quoracy.hosts.server import now_us
 from quoracy.ports import Objects
 
@@ -44,8 +42,6 @@ _DIGEST: Final = re.compile(r"[0-9a-f]{64}")
 _RANGE: Final = re.compile(r"bytes=(\d{0,18})-(\d{0,18})")
 _NUMBER: Final = re.compile(r"[0-9]{1,18}")
 MAX_ROUND: Final = 2**31
-MAX_BYTES: Final = 2**40
-"""No weights are larger, whatever a run allows."""
 
 _turns: Final = asyncio.Semaphore(MAX_AT_ONCE)
 
@@ -55,15 +51,14 @@ _turns: Final = asyncio.Semaphore(MAX_AT_ONCE)
 
 async def get(house: House, asked: Asked, send: Send) -> None:
     run, digest = asked.params["run"], digest_asked(asked)
-    keys, _ = _place(house, asked, run, Action.LOOK)
-    key = keys.blob(digest)
+    place = to_fetch(house, asked, run)
     tag = b'"%b"' % digest.encode()
     if matches(asked.headers.get(b"if-none-match", b""), tag):
         asked.scope["quoracy.answer"] = Answer(b"", 304, headers=((b"etag", tag),), tagged=False)
         return
-    size_bytes = await do(house, lambda objects: objects.head(key))
+    key, size_bytes = await do(house, partial(_found, keys=place.fetches(digest, asked.method == "HEAD")))
     if size_bytes is None:
-        there = await do(house, lambda objects: objects.offset(_upload(asked, run, digest)))
+        there = await do(house, lambda objects: objects.offset(_upload(asked, place.brings(digest))))
         if there is not None and asked.method == "HEAD":
             asked.scope["quoracy.answer"] = empty(204, offset=there)
             return
@@ -71,14 +66,22 @@ async def get(house: House, asked: Asked, send: Send) -> None:
     await send_object(house, asked, send, key, size_bytes, tag)
 
 
+def _found(objects: Objects, keys: tuple[str, ...]) -> tuple[str, int | None]:
+    """The first of these that is there, and its size."""
+    for key in keys:
+        if (size_bytes := objects.head(key)) is not None:
+            return key, size_bytes
+    return keys[0], None
+
+
 async def get_named(house: House, asked: Asked, send: Send) -> None:
     """The global weights of a round, or what a participant sent back in it."""
     run, number, name = asked.params["run"], asked.params["round"], asked.params["participant"]
-    keys, _ = _place(house, asked, run, Action.LOOK)
+    place = to_fetch(house, asked, run) if name == GLOBAL else to_fetch_update(house, asked, run, name)
     if not _NUMBER.fullmatch(number) or int(number) > MAX_ROUND or not name or len(name) > 64:
         why = f"round = {number[:40]}, participant = {name[:80]}"
         raise trouble("malformed", why, f"a number from 0 to {MAX_ROUND}, and global or an id of 1 to 64 characters")
-    key = keys.model(int(number)) if name == GLOBAL else keys.update(int(number), name)
+    key = place.keys.model(int(number)) if name == GLOBAL else place.keys.update(int(number), name)
     size_bytes = await do(house, lambda objects: objects.head(key))
     if size_bytes is None:
         why = f"there is nothing of {name} in round {number} of run {run}"
@@ -150,8 +153,8 @@ def _range(asked: Asked, size_bytes: int, tag: bytes) -> tuple[int, int]:
 async def put(house: House, asked: Asked) -> Answer:
     """All of it in one request."""
     run, digest = asked.params["run"], digest_asked(asked)
-    keys, max_bytes = _place(house, asked, run, Action.JOIN)
-    made, _ = await put_object(house, asked, keys.blob(digest), digest, max_bytes)
+    place = to_bring(house, asked, run)
+    made, _ = await put_object(house, asked, place.brings(digest), digest, place.max_bytes)
     return empty(201 if made else 200, etag=digest)
 
 
@@ -191,8 +194,9 @@ def _hash(_objects: Objects, hasher: blake3, piece: bytes) -> None:
 async def patch(house: House, asked: Asked) -> Answer:
     """A part of it: from Upload-Offset on. Complete when it is as long as Upload-Length says."""
     run, digest = asked.params["run"], digest_asked(asked)
-    keys, max_bytes = _place(house, asked, run, Action.JOIN)
-    key, name = keys.blob(digest), _upload(asked, run, digest)
+    place = to_bring(house, asked, run)
+    key, max_bytes = place.brings(digest), place.max_bytes
+    name = _upload(asked, key)
     offset, length = _whole(asked, b"upload-offset"), _whole(asked, b"upload-length")
     if length > max_bytes:
         raise ObjectTooLarge(key, length, max_bytes)
@@ -281,22 +285,11 @@ def digest_asked(asked: Asked) -> str:
     return digest
 
 
-def _place(house: House, asked: Asked, run: str, action: Action) -> tuple[Keys, int]:
-    """Where the run's weights are, and how large they may be. Raises Refused. Operators may bring initial ones."""
-    identity = asked.identity
-    refusal = identity.check(action, run)
-    if refusal is not None and (action is not Action.JOIN or identity.check(Action.OPERATE, run) is not None):
-        raise Trouble(refusal)
-    served = house.service.served(run, identity)
-    if kind_of(served, "federated", "witnessed") == "witnessed":
-        return Keys(prefix_of(run)), MAX_BYTES
-    return Keys(prefix_of(run)), federated(served).task.config.max_update_bytes
-
-
-def _upload(asked: Asked, run: str, digest: str) -> str:
-    """The name of an upload in parts. One's own: nobody else's parts get into it."""
-    mine = blake3(f"{asked.identity.id}/{run}".encode()).hexdigest()
-    return f"part-{digest[:32]}-{mine[:32]}"
+def _upload(asked: Asked, key: str) -> str:
+    """The name of an upload in parts. One's own: nobody else's parts get into it. A participant's is known by its
+    folder, so that it goes on in its next life."""
+    mine = blake3(f"{asked.identity.id}/{key}".encode()).hexdigest()
+    return f"part-{key.rpartition('/')[2][:32]}-{mine[:32]}"
 
 
 def empty(status: int, etag: str = "", offset: int | None = None) -> Answer:

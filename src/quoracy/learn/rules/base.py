@@ -129,8 +129,9 @@ def weighted_mean(piece: Slice) -> Row:
 
 
 def fast_weighted_mean(piece: Slice) -> Row:
-    """The same, of float32 within two units of its last place and in two thirds of the time: a few products at a time
-    are added in float32, those sums in float64, so that the error does not grow with the number of updates."""
+    """The same, of float32 and in two thirds of the time: a few products at a time are added in float32, those sums in
+    float64, so that the error does not grow with the number of updates: at most seven units in the last place of the
+    largest number, and in practice below three."""
     if piece.previous.dtype != np.float32:
         return weighted_mean(piece)
     _positive(piece.weights)

@@ -44,6 +44,8 @@ class Update(msgspec.Struct):
     """That it claims; when its round is closed, that it counts for."""
     fate: str = "offered"
     """offered, admitted, refused, dropped"""
+    reported: tuple[Any, Any] = ({}, {})
+    """Its metrics, and the history of its epochs."""
 
 
 class Place(msgspec.Struct):
@@ -164,6 +166,7 @@ class Course:
             return
         place.fate = "offered"
         place.update = Update(event.member, event.round, event.ticket, event.digest, event.samples)
+        place.update.reported = (event.metrics, event.history)
         self.updates.append(place.update)
         self._duties[at] = place.update
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from quoracy.core.federated.events import Array, Metrics
 from quoracy.core.federated.state import Verdict
 from quoracy.core.members import Cause
 from quoracy.sdk.partaking import Note, Offer, Partaking, Work
@@ -123,8 +124,9 @@ class SimParticipant(SimProcess):
         samples = samples_of(self.member) if work.round >= 0 else 0
         if self.boasts and samples:
             self.boasts, samples = False, 2**53
-        metrics: dict[str, float | list[float]] = {"loss": samples / 7}
-        if self.logic.offer(Offer(work.round, work.ticket, samples, digest, 100, metrics)):
+        metrics: Metrics = {"loss": samples / 7, "confusion": Array((2, 2), [0.0, 1.0, 2.0, samples / 3])}
+        history = {"loss": [samples / 5, samples / 7]}
+        if self.logic.offer(Offer(work.round, work.ticket, samples, digest, 100, metrics, history)):
             self.logic.tick(self.clock_us())
             self._act()
             self._reaches("offered")

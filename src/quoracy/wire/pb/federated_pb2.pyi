@@ -177,12 +177,22 @@ class WeightsAt(_message.Message):
     def __init__(self, store: _Optional[str] = ..., prefix: _Optional[str] = ..., http: _Optional[str] = ...) -> None: ...
 
 class Metric(_message.Message):
-    __slots__ = ("scalar", "list")
+    __slots__ = ("scalar", "list", "array")
     SCALAR_FIELD_NUMBER: _ClassVar[int]
     LIST_FIELD_NUMBER: _ClassVar[int]
+    ARRAY_FIELD_NUMBER: _ClassVar[int]
     scalar: float
     list: Reals
-    def __init__(self, scalar: _Optional[float] = ..., list: _Optional[_Union[Reals, _Mapping]] = ...) -> None: ...
+    array: Array
+    def __init__(self, scalar: _Optional[float] = ..., list: _Optional[_Union[Reals, _Mapping]] = ..., array: _Optional[_Union[Array, _Mapping]] = ...) -> None: ...
+
+class Array(_message.Message):
+    __slots__ = ("shape", "values")
+    SHAPE_FIELD_NUMBER: _ClassVar[int]
+    VALUES_FIELD_NUMBER: _ClassVar[int]
+    shape: _containers.RepeatedScalarFieldContainer[int]
+    values: _containers.RepeatedScalarFieldContainer[float]
+    def __init__(self, shape: _Optional[_Iterable[int]] = ..., values: _Optional[_Iterable[float]] = ...) -> None: ...
 
 class Reals(_message.Message):
     __slots__ = ("values",)
@@ -191,7 +201,7 @@ class Reals(_message.Message):
     def __init__(self, values: _Optional[_Iterable[float]] = ...) -> None: ...
 
 class EndTrainingRoundRequest(_message.Message):
-    __slots__ = ("run", "participant", "incarnation", "round", "ticket", "number_samples", "metrics", "history", "digest", "size_bytes", "token", "timeout_s")
+    __slots__ = ("run", "participant", "incarnation", "round", "ticket", "number_samples", "metrics", "history", "digest", "size_bytes", "token", "timeout_s", "metrics_digest", "warnings")
     class MetricsEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -218,6 +228,8 @@ class EndTrainingRoundRequest(_message.Message):
     SIZE_BYTES_FIELD_NUMBER: _ClassVar[int]
     TOKEN_FIELD_NUMBER: _ClassVar[int]
     TIMEOUT_S_FIELD_NUMBER: _ClassVar[int]
+    METRICS_DIGEST_FIELD_NUMBER: _ClassVar[int]
+    WARNINGS_FIELD_NUMBER: _ClassVar[int]
     run: str
     participant: str
     incarnation: int
@@ -230,17 +242,21 @@ class EndTrainingRoundRequest(_message.Message):
     size_bytes: int
     token: str
     timeout_s: float
-    def __init__(self, run: _Optional[str] = ..., participant: _Optional[str] = ..., incarnation: _Optional[int] = ..., round: _Optional[int] = ..., ticket: _Optional[int] = ..., number_samples: _Optional[int] = ..., metrics: _Optional[_Mapping[str, Metric]] = ..., history: _Optional[_Mapping[str, Reals]] = ..., digest: _Optional[str] = ..., size_bytes: _Optional[int] = ..., token: _Optional[str] = ..., timeout_s: _Optional[float] = ...) -> None: ...
+    metrics_digest: str
+    warnings: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, run: _Optional[str] = ..., participant: _Optional[str] = ..., incarnation: _Optional[int] = ..., round: _Optional[int] = ..., ticket: _Optional[int] = ..., number_samples: _Optional[int] = ..., metrics: _Optional[_Mapping[str, Metric]] = ..., history: _Optional[_Mapping[str, Reals]] = ..., digest: _Optional[str] = ..., size_bytes: _Optional[int] = ..., token: _Optional[str] = ..., timeout_s: _Optional[float] = ..., metrics_digest: _Optional[str] = ..., warnings: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class EndTrainingRoundResponse(_message.Message):
-    __slots__ = ("round", "ticket", "digest")
+    __slots__ = ("round", "ticket", "digest", "warnings")
     ROUND_FIELD_NUMBER: _ClassVar[int]
     TICKET_FIELD_NUMBER: _ClassVar[int]
     DIGEST_FIELD_NUMBER: _ClassVar[int]
+    WARNINGS_FIELD_NUMBER: _ClassVar[int]
     round: int
     ticket: int
     digest: str
-    def __init__(self, round: _Optional[int] = ..., ticket: _Optional[int] = ..., digest: _Optional[str] = ...) -> None: ...
+    warnings: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, round: _Optional[int] = ..., ticket: _Optional[int] = ..., digest: _Optional[str] = ..., warnings: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class LeaveRequest(_message.Message):
     __slots__ = ("run", "participant", "incarnation", "reason", "token")

@@ -5,6 +5,7 @@ weights    every model is made of exactly the accepted updates, each trained on 
 drawing    who trains was drawn, by the seed and by nothing else
 verdicts   what a participant is told of its update is what the journal says
 newest     a superseded participant changes nothing
+reports    what a participant reported of a training is kept, whatever became of the update
 ending     no round hangs: when the faults stop, the run ends within a stated time, and everybody hears of it
 """
 
@@ -18,6 +19,7 @@ from quoracy.sim.checkers.folds import Folds
 from quoracy.sim.federated.checkers.drawing import Drawing
 from quoracy.sim.federated.checkers.ending import Ended
 from quoracy.sim.federated.checkers.newest import Newest
+from quoracy.sim.federated.checkers.reports import Reports
 from quoracy.sim.federated.checkers.updates import Updates
 from quoracy.sim.federated.checkers.verdicts import Verdicts
 from quoracy.sim.federated.checkers.weights import Weights
@@ -29,7 +31,18 @@ class FederatedCheckers(Checkers):
     def __init__(self) -> None:
         self._verdicts = Verdicts()
         super().__init__(
-            [Durability(), Answers(), Folds(), Newest(), Drawing(), Updates(), Weights(), self._verdicts, Ended()]
+            [
+                Durability(),
+                Answers(),
+                Folds(),
+                Newest(),
+                Drawing(),
+                Updates(),
+                Weights(),
+                self._verdicts,
+                Ended(),
+                Reports(),
+            ]
         )
 
     def judged(self, process: str, member: str, verdict: Verdict) -> None:
