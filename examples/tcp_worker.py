@@ -3,7 +3,7 @@
 python examples/tcp_worker.py 127.0.0.1 7700 demo w1
 
 It prints a line for each barrier it passes. Kill it and start it again, kill the coordinator and start that again:
-it registers again and goes on where the others are.
+it goes on where the others are.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from typing import Any
 import msgspec
 
 PAUSE_S = 0.2
+NOT_NOW = {"overloaded", "draining", "not_serving", "too_fast", "journal_busy"}
 
 
 class Line:
@@ -49,47 +50,89 @@ class Line:
         self._socket.close()
 
 
-class Life:
-    """One incarnation of the worker, from registering to the end."""
+class Over(Exception):
+    """This incarnation is over: it was declared dead, or the run was rolled back. Register again, and recover."""
 
-    def __init__(self, line: Line, run: str, member: str) -> None:
-        self.line, self.run, self.member = line, run, member
+
+class Life:
+    """One incarnation of the worker, from registering to the end, over as many connections as it takes."""
+
+    def __init__(self, host: str, port: int, run: str, member: str) -> None:
+        self.place, self.run, self.member = (host, port), run, member
         self.incarnation = self.seq = self.beats = self.ended = 0
         self.interval_s = 1.0
         self.standing: dict[str, Any] = {}
+        self.open: tuple[Any, ...] = ()
+        """What was said last and is not answered yet: said again on the next connection."""
+        self.connect()
+
+    def connect(self) -> None:
+        """Until the coordinator is there: it comes back with everything that it has acknowledged."""
+        while True:
+            try:
+                self.line = Line(*self.place)
+                self.line.say("greet", 1, 1, "", "a worker without an SDK")
+                self.line.say("hello", self.run, self.member, self.incarnation, "")
+                if self.open:
+                    self.line.say(*self.open)
+                return
+            except OSError:
+                time.sleep(PAUSE_S)
+
+    def say(self, *message: Any) -> None:
+        try:
+            self.line.say(*message)
+        except OSError:
+            self.connect()
+
+    def ask(self, *message: Any) -> None:
+        self.open = message
+        self.say(*message)
 
     def wait(self, name: str, topic: str = "") -> list[Any]:
         """The next message of that name and topic. Heartbeats go on meanwhile, and every standing is kept."""
         while True:
-            message = self.line.hear(self.interval_s)
+            try:
+                message = self.line.hear(self.interval_s)
+            except OSError:
+                self.connect()
+                continue
             if message is None:
-                self.beats += 1
-                beat = ["heartbeat", self.member, self.incarnation, self.beats]
-                self.line.say("sign", self.run, beat, self.member, self.incarnation)
+                self.beat()
                 continue
             if message[0] == "told" and message[3] == "standing":
-                self.standing = message[4]
-                if self.standing["incarnation"] > self.incarnation:
-                    raise SystemExit("superseded: a newer process has taken this id")
+                self.stand(message[4])
+            if message[0] == "declined" and message[4][1] not in NOT_NOW:
+                raise Over(message[4])
             if message[0] == name and topic in ("", message[3] if name == "told" else ""):
                 return message
-            if message[0] in ("goodbye", "declined", "moved"):
-                raise ConnectionError(f"{message}")
+
+    def stand(self, standing: dict[str, Any]) -> None:
+        self.standing = standing
+        if self.incarnation and standing["incarnation"] > self.incarnation:
+            raise SystemExit("superseded: a newer process has taken this id")
+        if standing["run"] == "Closed":
+            raise SystemExit(f"the run is over: {standing['reason']}")
+
+    def beat(self) -> None:
+        if self.incarnation:
+            self.beats += 1
+            beat = ["heartbeat", self.member, self.incarnation, self.beats]
+            self.say("sign", self.run, beat, self.member, self.incarnation)
 
     def command(self, *event: Any) -> None:
         self.seq += 1
         cause = [self.member, self.incarnation, self.seq]
-        self.line.say("call", self.run, cause, [event[0], self.member, self.incarnation, *event[1:]])
-        self.wait("answered")
+        self.ask("call", self.run, cause, [event[0], self.member, self.incarnation, *event[1:]])
+        while self.wait("answered")[1] != cause:
+            pass
+        self.open = ()
 
     def join(self) -> None:
-        self.line.say("greet", 1, 1, "", "a worker without an SDK")
-        self.wait("greeted")
-        self.line.say("hello", self.run, self.member, 0, "")
         known = self.wait("welcome")[2]
         join = ["worker-registered", self.member, known, secrets.token_bytes(16)]
-        self.line.say("call", self.run, [self.member, known, 0], join)
-        answer = self.wait("answered")[2]
+        self.ask("call", self.run, [self.member, known, 0], join)
+        answer, self.open = self.wait("answered")[2], ()
         if answer[0] != "accepted":
             raise SystemExit(f"{answer}")
         self.incarnation, self.interval_s = answer[2]["incarnation"], answer[2]["heartbeat_interval_s"]
@@ -119,7 +162,7 @@ class Life:
                 print(json.dumps(passage), flush=True)
                 step += 1
             else:  # aborted, for all alike: look where the barrier is, and go on from there
-                self.line.say("hello", self.run, self.member, self.incarnation, "")
+                self.say("hello", self.run, self.member, self.incarnation, "")
                 self.wait("told", "standing")
                 step = self.next_step()
         self.command("worker-left", "done")
@@ -127,28 +170,24 @@ class Life:
     def arrive(self, step: int) -> dict[str, Any]:
         """How the barrier ended. Every hello tells of the last end again: one that is known is no answer."""
         arrive = ["arrive", self.member, self.incarnation, "step", step, None, self.standing["fence"]]
-        self.line.say("sign", self.run, arrive, self.member, self.incarnation)
+        self.ask("sign", self.run, arrive, self.member, self.incarnation)
         while True:
             passage: dict[str, Any] = self.wait("told", "barrier/step")[4]
             if passage["generation"] > self.ended:
-                self.ended = passage["generation"]
+                self.ended, self.open = passage["generation"], ()
                 return passage
 
 
 def live(host: str, port: int, run: str, member: str, steps: int) -> None:
-    """Join, pass barriers, leave; and begin again when the connection is lost, or this incarnation is over."""
     while True:
+        life = Life(host, port, run, member)
         try:
-            line = Line(host, port)
-            try:
-                life = Life(line, run, member)
-                life.join()
-                life.train(steps)
-                return
-            finally:
-                line.close()
-        except OSError:
-            time.sleep(PAUSE_S)  # the coordinator is away: it comes back with everything that it has acknowledged
+            life.join()
+            return life.train(steps)
+        except Over:
+            time.sleep(PAUSE_S)
+        finally:
+            life.line.close()
 
 
 if __name__ == "__main__":
