@@ -16,7 +16,7 @@ from quoracy.objects import open_objects
 from quoracy.ports import Objects
 
 T = TypeVar("T")
-THREADS: Final = 8
+THREADS: Final = 16
 
 
 class Shelf:

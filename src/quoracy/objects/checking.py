@@ -8,10 +8,10 @@ from pathlib import Path
 from blake3 import blake3
 
 from quoracy.core.errors import DigestMismatch, ObjectCorrupt
-from quoracy.ports.objects import CHUNK_BYTES
+from quoracy.ports.objects import CHUNK_BYTES, Chunk
 
 
-def checked(chunks: Iterable[bytes], key: str, digest: str) -> Iterator[bytes]:
+def checked(chunks: Iterable[Chunk], key: str, digest: str) -> Iterator[Chunk]:
     """The same chunks; at their end DigestMismatch, if they are not what the digest says."""
     if not digest:
         yield from chunks
@@ -24,7 +24,7 @@ def checked(chunks: Iterable[bytes], key: str, digest: str) -> Iterator[bytes]:
         raise DigestMismatch(key, digest, found.hexdigest())
 
 
-def trusted(chunks: Iterable[bytes], key: str, digest: str) -> Iterator[bytes]:
+def trusted(chunks: Iterable[Chunk], key: str, digest: str) -> Iterator[Chunk]:
     """As ``checked``, for what comes out of a store: then it is the store that is wrong."""
     try:
         yield from checked(chunks, key, digest)

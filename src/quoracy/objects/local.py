@@ -26,6 +26,7 @@ from quoracy.objects.walk import Reading, walk
 from quoracy.ports.objects import (
     CHUNK_BYTES,
     MAX_PAGE,
+    Chunk,
     Listed,
     check_append,
     check_digest,
@@ -91,7 +92,7 @@ class LocalObjects:
             with suppress(OSError):
                 temporary.unlink()
 
-    def put_chunks(self, key: str, chunks: Iterable[bytes], digest: str = "") -> bool:
+    def put_chunks(self, key: str, chunks: Iterable[Chunk], digest: str = "") -> bool:
         target = self._path(key)
         check_digest(digest)
         with told(target):
@@ -218,7 +219,7 @@ class LocalObjects:
         self._open()
         return self._uploads.offset(check_upload(upload))
 
-    def append(self, upload: str, offset: int, content: bytes) -> int:
+    def append(self, upload: str, offset: int, content: Chunk) -> int:
         self._open()
         return self._uploads.append(check_upload(upload), offset, check_append(content))
 

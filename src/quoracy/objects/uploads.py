@@ -17,7 +17,7 @@ from blake3 import blake3
 
 from quoracy.core.errors import DigestMismatch, ObjectMissing, UploadOffset
 from quoracy.objects.durable import told, write_all
-from quoracy.ports.objects import CHUNK_BYTES
+from quoracy.ports.objects import CHUNK_BYTES, Chunk
 
 
 class Uploads:
@@ -39,7 +39,7 @@ class Uploads:
             except FileNotFoundError:
                 return None
 
-    def append(self, upload: str, offset: int, content: bytes) -> int:
+    def append(self, upload: str, offset: int, content: Chunk) -> int:
         with self._locked(upload) as descriptor, told(self._folder / upload):
             at = os.fstat(descriptor).st_size
             if at != offset:
