@@ -14,12 +14,12 @@ import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
-from pathlib import Path
 from typing import Any, Final, TypeVar
 
 from quoracy.core.errors import ConfigError, ObjectCorrupt, ObjectMissing, ObjectsError, QuoracyError, Refused
 from quoracy.learn.header import BadTensors
-from quoracy.sdk.arrays import Loaded, load, write
+from quoracy.learn.packed import Packed
+from quoracy.sdk.arrays import Loaded, load, pack
 from quoracy.sdk.companion import log
 from quoracy.sdk.depot import Depot
 from quoracy.sdk.errors import (
@@ -78,7 +78,7 @@ class Participant(Waiting[PartakingMirror]):
         self,
         settings: Settings,
         means: Means,
-        depot: Callable[[Callable[[], None]], tuple[Depot, Callable[[], Path]]],
+        depot: Callable[[Callable[[], None]], Depot],
         *,
         on_news: OnNews | None,
         handle_sigterm: bool | None,
@@ -91,7 +91,7 @@ class Participant(Waiting[PartakingMirror]):
         self._trained = self._admitted = 0
         self._refused: list[tuple[int, str]] = []
         try:
-            self._depot, self._temporary = depot(self._page.progress)
+            self._depot = depot(self._page.progress)
             self._drain.install(handle_sigterm)
         except BaseException as error:
             self.close(reason_of(error))
@@ -108,6 +108,8 @@ class Participant(Waiting[PartakingMirror]):
         except BaseException as error:
             self.close(reason_of(error))
             raise
+        finally:
+            self._depot.forget()
         self.close()
         self._teller.over(summary.ended, summary.reason)
         return summary
@@ -185,14 +187,10 @@ class Participant(Waiting[PartakingMirror]):
         arrays, samples, metrics = self._initial() if like is None else self._train(work, like, ledger)
         if not self._mirror.wants(work):
             return None
-        path = self._temporary()
-        try:
-            digest = write(path, arrays, like, self._means.codes(), self._means.check)
-            if self._patiently(work, "upload", lambda: self._uploaded(path, digest)) is None:
-                return None
-            return Offer(work.round, work.ticket, samples, digest, path.stat().st_size, metrics, ledger.history)
-        finally:
-            path.unlink(missing_ok=True)
+        packed = pack(arrays, like, self._means.codes(), self._means.check)
+        if self._patiently(work, "upload", lambda: self._uploaded(packed)) is None:
+            return None
+        return Offer(work.round, work.ticket, samples, packed.digest, packed.size_bytes, metrics, ledger.history)
 
     def _initial(self) -> Trained:
         assert self._means.initial is not None, "only those that can give initial weights are asked for them"
@@ -227,8 +225,8 @@ class Participant(Waiting[PartakingMirror]):
             why = f"the weights of round {work.round} ({work.weights[:12]}) cannot be used: {error}"
             raise WeightsFailed(why, "the run needs other initial weights", "object_corrupt") from None
 
-    def _uploaded(self, path: Path, digest: str) -> bool:
-        self._depot.upload(path, digest)
+    def _uploaded(self, packed: Packed) -> bool:
+        self._depot.upload(packed, packed.digest)
         return True
 
     def _patiently(self, work: Work, what: str, act: Callable[[], T]) -> T | None:

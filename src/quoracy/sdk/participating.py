@@ -102,7 +102,7 @@ def prepare(
     told = _settings(url, run, participant, token, ca, key, labels, means.initial is not None, give_up_s, drain_s)
     folder = Path(cache) if cache is not None else default_folder(key_part(told.run))
 
-    def depot(on_progress: Callable[[], None]) -> tuple[Depot, Callable[[], Path]]:
+    def depot(on_progress: Callable[[], None]) -> Depot:
         kept = Cache(folder)
 
         def ask() -> dict[str, Any]:
@@ -112,7 +112,7 @@ def prepare(
 
         return Depot(
             told.run, ask, kept, way=weights, store=store, token=told.token, ca=told.ca, on_progress=on_progress
-        ), kept.temporary
+        )
 
     return Participant(told, means, depot, on_news=on_news, handle_sigterm=handle_sigterm)
 
