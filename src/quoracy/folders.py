@@ -19,15 +19,7 @@ def make_directory(path: Path) -> None:
 
 
 def sync_directory(path: Path) -> None:
-    _sync(path, os.O_DIRECTORY)
-
-
-def sync_file(path: Path) -> None:
-    _sync(path, 0)
-
-
-def _sync(path: Path, flags: int) -> None:
-    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | flags)
+    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_DIRECTORY)
     try:
         os.fsync(descriptor)
     finally:

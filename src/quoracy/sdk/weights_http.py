@@ -36,6 +36,7 @@ class HttpWeights:
     def __init__(self, url: str, run: str, token: str, ca: str | None, on_progress: Callable[[], None]) -> None:
         self._line = HttpLine(url, run, lambda: token, ca, keep=True)
         self._on_progress = on_progress
+        self._room = memoryview(bytearray(CHUNK_BYTES))
 
     def close(self) -> None:
         self._line.close()
@@ -49,7 +50,7 @@ class HttpWeights:
         with part.open("a+b", buffering=0) as file:
             hasher, begin = blake3(), file.tell()
             file.seek(0)
-            room = memoryview(bytearray(CHUNK_BYTES))
+            room = self._room
             while count := file.readinto(room):
                 hasher.update(room[:count])
             ranged = {"Range": f"bytes={begin}-"} if begin else {}
