@@ -15,6 +15,7 @@ from contextlib import suppress
 from functools import partial
 from typing import Any, Final, Protocol, TypeVar
 
+import msgspec
 from blake3 import blake3
 from starlette.types import Send
 
@@ -145,8 +146,9 @@ async def put_object(house: House, asked: Asked, key: str, digest: str, max_byte
         if not await do(house, partial(_begun, key=key, name=name)):
             return False, await _look_at(house, asked, key, digest, max_bytes)
         try:
-            size_bytes = await _take(house, asked, name, key, 0, max_bytes)
-            made = await house.transfers.do(asked, lambda objects: objects.finish(name, key, digest))
+            upload = Upload(name, key, digest, _length(asked))
+            size_bytes = await _take(house, asked, upload, 0, max_bytes)
+            made = await _finished(house, asked, upload)
         except BaseException:
             with suppress(Exception):
                 await do(house, lambda objects: objects.abandon(name))
@@ -187,10 +189,11 @@ async def patch(house: House, asked: Asked) -> Answer:
     _check_length(asked, key, offset, min(max_bytes, length))
     async with house.transfers.turn(asked):
         await _check_offset(house, name, offset)
-        there = await _take(house, asked, name, key, offset, min(max_bytes, length))
+        upload = Upload(name, key, digest, length)
+        there = await _take(house, asked, upload, offset, min(max_bytes, length))
         if there < length:
             return empty(204, offset=there)
-        made = await house.transfers.do(asked, lambda objects: objects.finish(name, key, digest))
+        made = await _finished(house, asked, upload)
     return empty(201 if made else 200, etag=digest)
 
 
@@ -202,13 +205,35 @@ async def _check_offset(house: House, name: str, offset: int) -> None:
         raise trouble("upload_offset", why, "go on where it stands", (b"upload-offset", b"%d" % (there or 0)))
 
 
-async def _take(house: House, asked: Asked, name: str, key: str, offset: int, max_bytes: int) -> int:
+class Upload(msgspec.Struct):
+    """What is to become the object ``key``. ``length``: when it is whole, if that is known."""
+
+    name: str
+    key: str
+    digest: str
+    length: int | None
+    made: bool | None = None
+    """Whether it became the object, or there was one; None: that is still to be done."""
+
+    def append(self, objects: Objects, offset: int, piece: bytes | memoryview) -> int:
+        """The last piece finishes it: one turn less."""
+        there = objects.append(self.name, offset, piece)
+        if there == self.length:
+            self.finish(objects)
+        return there
+
+    def finish(self, objects: Objects) -> bool:
+        self.made = objects.finish(self.name, self.key, self.digest)
+        return self.made
+
+
+async def _take(house: House, asked: Asked, upload: Upload, offset: int, max_bytes: int) -> int:
     """The body, added to the upload as it comes. Returns where the upload stands then."""
+    return await _each(house, asked, upload.key, offset, max_bytes, upload.append)
 
-    def append(objects: Objects, offset: int, piece: bytes | memoryview) -> int:
-        return objects.append(name, offset, piece)
 
-    return await _each(house, asked, key, offset, max_bytes, append)
+async def _finished(house: House, asked: Asked, upload: Upload) -> bool:
+    return await house.transfers.do(asked, upload.finish) if upload.made is None else upload.made
 
 
 async def _each(house: House, asked: Asked, key: str, offset: int, max_bytes: int, use: Use) -> int:
