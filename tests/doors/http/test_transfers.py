@@ -3,6 +3,7 @@ way of everything else on their connection."""
 
 from __future__ import annotations
 
+import asyncio
 import os
 import random
 import socket
@@ -24,8 +25,10 @@ from quoracy.core.errors import ObjectsFull
 from quoracy.doors.auth import Authority, Role
 from quoracy.doors.http import transfers
 from quoracy.doors.http.turns import Pace
+from quoracy.hosts.shelf import Shelf
 from quoracy.objects import LocalObjects
 from quoracy.objects.walk import Reading
+from quoracy.ports import Objects
 from quoracy.trust.ca import create_authority
 from quoracy.trust.tls import client_context
 
@@ -256,3 +259,27 @@ def test_a_reader_that_goes_away_or_stops_leaves_its_turn(tmp_path: Path, monkey
             leaves.sendall(request("GET", body))
             leaves.recv(100)
         assert running.http.get(place(body)).content == body
+
+
+def test_what_a_thread_was_given_is_its_own_until_it_is_done(tmp_path: Path) -> None:
+    """Also if the request is cancelled: memory and descriptors that are used again would be somebody else's."""
+    shelf, begun, may = Shelf(f"file://{tmp_path}"), threading.Event(), threading.Event()
+
+    def work(_objects: Objects) -> None:
+        begun.set()
+        assert may.wait(PATIENCE_S)
+
+    async def cancelled() -> None:
+        loop = asyncio.get_running_loop()
+        doing = loop.create_task(shelf.do(work))
+        assert await loop.run_in_executor(None, begun.wait, PATIENCE_S)
+        doing.cancel()
+        for _ in range(10):
+            await asyncio.sleep(0)
+        assert not doing.done()
+        may.set()
+        with pytest.raises(asyncio.CancelledError):
+            await doing
+        await shelf.close()
+
+    asyncio.run(cancelled())
