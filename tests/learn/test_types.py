@@ -21,7 +21,7 @@ from quoracy.learn.dtypes import DTYPES, is_finite, narrow, widen
 from quoracy.learn.rules.base import Row
 from quoracy.learn.rules.whole import exact_mean
 from quoracy.sdk.arrays import load as load_loaded
-from quoracy.sdk.arrays import write
+from quoracy.sdk.arrays import pack
 from quoracy.sdk.errors import UnfitUpdate
 
 TORCH = {
@@ -129,7 +129,7 @@ def test_a_participant_gets_float32_and_sends_eight_bits_back(tmp_path: Path) ->
     given = load_loaded(tmp_path / "model")
     assert given.arrays["w"].dtype == np.float32
     given.arrays["w"] += 1.0
-    write(tmp_path / "sent", given.arrays, given, {}, check=True)
+    (tmp_path / "sent").write_bytes(b"".join(pack(given.arrays, given, {}, check=True).pieces()))
     sent = load_loaded(tmp_path / "sent")
     assert (sent.layout["w"], sent.arrays["w"].tolist()) == (("F8_E4M3", (3,)), [2.0] * 3)
 
@@ -138,8 +138,9 @@ def test_what_is_too_large_for_its_type_is_noticed_before_it_is_sent(tmp_path: P
     save(tmp_path / "model", {"w": np.ones(2, np.float32)}, codes={"w": "F8_E4M3"})
     given = load_loaded(tmp_path / "model")
     with pytest.raises(UnfitUpdate, match=r"tensor 'w' of shape \(2,\) holds 1 numbers that are too large for F8_E4M3"):
-        write(tmp_path / "sent", {"w": np.array([448, 500], np.float32)}, given, {}, check=True)
-    write(tmp_path / "sent", {"w": np.array([448, 500], np.float32)}, given, {}, check=False)
+        pack({"w": np.array([448, 500], np.float32)}, given, {}, check=True)
+    sent = pack({"w": np.array([448, 500], np.float32)}, given, {}, check=False)
+    (tmp_path / "sent").write_bytes(b"".join(sent.pieces()))
     assert "not finite: nan at [1]" in examine(tmp_path / "sent", tmp_path / "model").why
 
 

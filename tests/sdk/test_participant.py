@@ -12,13 +12,15 @@ from typing import Any
 
 import numpy as np
 import pytest
+from blake3 import blake3
 from tests.sdk.live import PATIENCE_S, free_port, wait_for
 
 import quoracy
 from quoracy.coordinator import Coordinator
+from quoracy.learn.packed import Packed
 from quoracy.learn.tensors import digest_of, save
 from quoracy.objects import open_objects
-from quoracy.sdk.arrays import load, write
+from quoracy.sdk.arrays import load, pack
 
 QUICK = {"heartbeat_interval_s": 0.1, "heartbeat_timeout_s": 2.0, "clients": 1, "rounds": 2}
 Weights = dict[str, Any]
@@ -309,13 +311,15 @@ def test_correction_7_an_update_that_is_a_pickle_is_refused_and_its_sender_quara
 ) -> None:
     stage.create()
 
-    def pickled(path: Path, arrays: Any, like: Any, *more: Any) -> str:
-        if like is None:
-            return write(path, arrays, like, *more)
-        path.write_bytes(pickle.dumps(dict(arrays)))
-        return digest_of(path)
+    def pickled(arrays: Any, like: Any, *more: Any) -> Packed:
+        packed = pack(arrays, like, *more)
+        if like is not None:
+            content = pickle.dumps(dict(arrays))
+            packed.size_bytes, packed.digest = len(content), blake3(content).hexdigest()
+            packed.pieces = lambda begin=0: iter([memoryview(content)[begin:]])  # type: ignore[method-assign]
+        return packed
 
-    monkeypatch.setattr("quoracy.sdk.participant.write", pickled)
+    monkeypatch.setattr("quoracy.sdk.participant.pack", pickled)
     with pytest.raises(quoracy.Quarantined, match="pickle"):
         stage.take_part()
     assert stage.shown()["state"] == "Quarantined"

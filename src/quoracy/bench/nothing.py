@@ -1,7 +1,8 @@
 """Participants with nothing to train: they send the weights back, with one number changed, so that every update is new.
 
-``make`` is what crowds take. As a program, ``python -m quoracy.bench.nothing URL RUN NAME SIZE_BYTES``, it is one
-participant in a process of its own.
+``make`` is what crowds take. As a program, ``python -m quoracy.bench.nothing URL RUN NAME SIZE_BYTES CACHE``, it is one
+participant in a process of its own. With a folder as its cache it moves weights through the HTTP API, as one that
+cannot reach the object store; with "" it uses the store itself.
 """
 
 from __future__ import annotations
@@ -38,12 +39,15 @@ def make(arguments: dict[str, Any]) -> Callable[[str, Any, Any], tuple[dict[str,
     return train
 
 
-def main(url: str, run: str, name: str, size_bytes: int) -> None:
+def main(url: str, run: str, name: str, size_bytes: int, cache: str) -> None:
     def train(weights: dict[str, Any], task: quoracy.Task) -> tuple[dict[str, Any], int, dict[str, float]]:
         return touched(weights, name, task.round), 1, {}
 
-    quoracy.participate(url, train, run=run, participant=name, initial=lambda: model(size_bytes))
+    quoracy.participate(
+        url, train, run=run, participant=name, initial=lambda: model(size_bytes),
+        weights="http" if cache else "store", cache=cache or None,
+    )  # fmt: skip
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], sys.argv[2], sys.argv[3], int(sys.argv[4]))
+    main(sys.argv[1], sys.argv[2], sys.argv[3], int(sys.argv[4]), sys.argv[5])

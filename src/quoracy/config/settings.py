@@ -162,6 +162,10 @@ class ConnectionLimits(msgspec.Struct, frozen=True):
     """Of one identity, in the long run."""
     burst_bytes: Size = 256 * 1024 * 1024
     """So many at once."""
+    weights_bytes_per_s: Annotated[int, Meta(ge=0, le=2**40)] = 0
+    """Of the weights that one identity moves through the HTTP API, each way, in the long run; they are not counted
+    among bytes_per_s. 0: as fast as network and disk take them. Whoever is faster is slowed down, never refused, and
+    in any case all identities get their turns."""
     max_unsent_bytes: Size = 8 * 1024 * 1024
     """What may wait for a client that does not read. One that lets more pile up is cut off and may connect anew."""
     greet_timeout_s: Seconds = 10.0

@@ -21,6 +21,7 @@ import numpy as np
 
 from quoracy.core.errors import ObjectCorrupt, ObjectMissing, ObjectsError
 from quoracy.core.federated.aggregation import Aggregation
+from quoracy.folders import unneeded
 from quoracy.hosts.keys import Keys
 from quoracy.learn import BadTensors, CannotAggregate, TensorFile, Update, aggregate, digest_of, examine, load
 from quoracy.learn.header import Spec
@@ -198,6 +199,8 @@ class Duties:
         except (ObjectMissing, ObjectCorrupt, CannotAggregate) as error:
             return {"failed": str(error)}
         self._objects.alias(keys.blob(made.digest), keys.model(int(order["round"]) + 1))
+        for update in updates:
+            unneeded(update.path)
         self._tidy(keys)
         return {"weights": made.digest, "size_bytes": made.size_bytes, "state": made.state_digest}
 

@@ -16,7 +16,7 @@ from quoracy.objects import open_objects
 from quoracy.ports import Objects
 
 T = TypeVar("T")
-THREADS: Final = 8
+THREADS: Final = 16
 
 
 class Shelf:
@@ -27,10 +27,16 @@ class Shelf:
         self._pool: ThreadPoolExecutor | None = None
 
     async def do(self, work: Callable[[Objects], T]) -> T:
-        """Raises what the store raises."""
+        """Raises what the store raises. Whoever is cancelled meanwhile goes when the work is done: until then a thread
+        may use what it was given."""
         if self._pool is None:
             self._pool = ThreadPoolExecutor(THREADS, "quoracy-weights")
-        return await asyncio.get_running_loop().run_in_executor(self._pool, lambda: work(self._open()))
+        doing = asyncio.get_running_loop().run_in_executor(self._pool, lambda: work(self._open()))
+        try:
+            return await asyncio.shield(doing)
+        except asyncio.CancelledError:
+            await asyncio.wait((doing,))
+            raise
 
     def _open(self) -> Objects:
         with self._opening:

@@ -4,6 +4,7 @@ dtypes     types of numbers, and what they are calculated with
 float8     those of eight bits, in tables
 header     what stands at the beginning of a file of tensors, checked
 tensors    such files, read and written in slices; behind: by a thread of its own, where they are large
+packed     whole arrays as such a file, without one
 slices     how large a slice is
 reader     the same slice of every file of a round
 admission  whether an update may count

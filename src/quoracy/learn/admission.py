@@ -79,15 +79,16 @@ def _square(update: TensorFile, model: TensorFile | None, spec: Spec) -> float:
     for start, stop in pieces(spec.size, ALONE):
         worked = np.empty(stop - start, spec.dtype.works_as)
         update.read_into(spec, start, worked)
-        if not np.isfinite(worked).all():
-            raise _Refused(_not_finite(spec, start, worked))
         moved = worked.astype(np.float64)
         if model is not None:
             before = np.empty_like(worked)
             model.read_into(model.by_name[spec.name], start, before)
             moved -= before
-        with np.errstate(over="ignore"):
-            square += float(moved @ moved)
+        with np.errstate(all="ignore"):
+            step = float(moved @ moved)
+        if not math.isfinite(step) and not np.isfinite(worked).all():  # a sum of finite squares may be too large too
+            raise _Refused(_not_finite(spec, start, worked))
+        square += step
     return square
 
 

@@ -85,7 +85,7 @@ class TensorFile:
         assert 0 <= start <= start + stored.size <= spec.size
         fd = self._fd if self.held else os.open(self.path, os.O_RDONLY | os.O_CLOEXEC)
         try:
-            _read_exactly(fd, _bytes_of(stored), spec.begin + start * spec.dtype.number_bytes)
+            _read_exactly(fd, bytes_of(stored), spec.begin + start * spec.dtype.number_bytes)
         finally:
             if not self.held:
                 os.close(fd)
@@ -144,7 +144,7 @@ class TensorWriter:
         assert 0 <= start <= start + stored.size <= spec.size
         self._missing_bytes -= stored.nbytes
         put = self._put if self._behind is None else self._behind.give
-        put(_bytes_of(stored), spec.begin + start * spec.dtype.number_bytes)
+        put(bytes_of(stored), spec.begin + start * spec.dtype.number_bytes)
         return stored
 
     def _put(self, raw: memoryview, at: int) -> None:
@@ -195,7 +195,7 @@ def save(
     """Write whole arrays and return the digest. ``codes``: names whose float32 numbers are stored as a type that numpy
     does not have, such as BF16."""
     named = codes or {}
-    layout: Layout = {name: (named.get(name) or _code(name, array), array.shape) for name, array in arrays.items()}
+    layout: Layout = {name: (named.get(name) or code_of(name, array), array.shape) for name, array in arrays.items()}
     with TensorWriter(path, layout, metadata) as writer:
         for spec in writer.specs:
             flat = arrays[spec.name].reshape(-1)
@@ -236,7 +236,8 @@ def whole(buffer: bytes | mmap.mmap, spec: Spec) -> Numbers:
     return flat.reshape(spec.shape)
 
 
-def _code(name: str, array: Numbers) -> str:
+def code_of(name: str, array: Numbers) -> str:
+    """What the type of the array is called in a file. Raises BadTensors."""
     code = CODES.get(array.dtype.newbyteorder("<"))
     if code is None:
         raise BadTensors(
@@ -266,7 +267,8 @@ def _examined(fd: int) -> tuple[int, tuple[Spec, ...], dict[str, str]]:
     return size_bytes, specs, metadata
 
 
-def _bytes_of(array: Numbers) -> memoryview:
+def bytes_of(array: Numbers) -> memoryview:
+    """Of a contiguous array, without a copy."""
     return array.data.cast("B") if array.size else memoryview(b"")
 
 
@@ -286,5 +288,6 @@ def _write_all(fd: int, view: memoryview, offset: int) -> None:
 
 
 __all__ = [
-    "BadTensors", "Dtype", "Layout", "Spec", "TensorFile", "TensorWriter", "digest_of", "load", "save", "whole",
+    "BadTensors", "Dtype", "Layout", "Spec", "TensorFile", "TensorWriter", "bytes_of", "code_of", "digest_of", "load",
+    "save", "whole",
 ]  # fmt: skip

@@ -16,6 +16,7 @@ from typing import Final
 
 from quoracy.core.errors import ObjectsBroken, ObjectsDenied, ObjectsFull
 from quoracy.folders import sync_directory
+from quoracy.ports.objects import Chunk
 
 NO_ROOM: Final = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 DENIED: Final = (errno.EACCES, errno.EPERM, errno.EROFS)
@@ -35,7 +36,7 @@ def told(where: Path) -> Iterator[None]:
         raise ObjectsBroken(f"the disk failed at {why}") from error
 
 
-def write_new(path: Path, chunks: Iterable[bytes]) -> int:
+def write_new(path: Path, chunks: Iterable[Chunk]) -> int:
     """Write a file that nobody else knows of, and sync it; returns its size. It is gone if anything goes wrong. Only
     the disk's own trouble becomes one of our errors: what ``chunks`` raises is its own."""
     size_bytes = 0
@@ -58,7 +59,7 @@ def write_new(path: Path, chunks: Iterable[bytes]) -> int:
     return size_bytes
 
 
-def write_all(descriptor: int, content: bytes, offset: int) -> None:
+def write_all(descriptor: int, content: Chunk, offset: int) -> None:
     view = memoryview(content)
     while view:
         written = os.pwrite(descriptor, view, offset)
@@ -71,7 +72,7 @@ def protect(path: Path) -> None:
     path.chmod(path.stat().st_mode & 0o444)
 
 
-def place_file(path: Path, chunks: Iterable[bytes]) -> int:
+def place_file(path: Path, chunks: Iterable[Chunk]) -> int:
     """Write the file, replacing what is there; returns its size. No half file is ever to be seen under its name."""
     temporary = path.with_name(f".{path.name[:100]}.{token_hex(8)}.new")
     size_bytes = write_new(temporary, chunks)

@@ -17,15 +17,16 @@ from pathlib import Path
 from secrets import token_hex
 from typing import Final
 
-from quoracy.core.errors import ObjectMissing, ObjectsBroken, ObjectsDenied, ObjectTooLarge
-from quoracy.folders import make_directory, sync_directory, sync_file
-from quoracy.objects.checking import checked, file_chunks, trusted
+from quoracy.core.errors import DigestMismatch, ObjectMissing, ObjectsBroken, ObjectsDenied, ObjectTooLarge
+from quoracy.folders import make_directory, sync_directory
+from quoracy.objects.checking import checked, digest_of, file_chunks, trusted
 from quoracy.objects.durable import place_file, protect, told, write_new
 from quoracy.objects.uploads import Uploads, sweep
 from quoracy.objects.walk import Reading, walk
 from quoracy.ports.objects import (
     CHUNK_BYTES,
     MAX_PAGE,
+    Chunk,
     Listed,
     check_append,
     check_digest,
@@ -82,16 +83,16 @@ class LocalObjects:
             with told(target):
                 if _there(target):
                     return False
-            for _ in checked(file_chunks(temporary), key, digest) if digest else ():
-                pass
-            with told(temporary):
-                sync_file(temporary)
+            with told(temporary), temporary.open("rb", buffering=0) as file:
+                if digest and (found := digest_of(file.fileno())) != digest:
+                    raise DigestMismatch(key, digest, found)
+                os.fsync(file.fileno())
             return self._publish(temporary, key)
         finally:
             with suppress(OSError):
                 temporary.unlink()
 
-    def put_chunks(self, key: str, chunks: Iterable[bytes], digest: str = "") -> bool:
+    def put_chunks(self, key: str, chunks: Iterable[Chunk], digest: str = "") -> bool:
         target = self._path(key)
         check_digest(digest)
         with told(target):
@@ -218,7 +219,7 @@ class LocalObjects:
         self._open()
         return self._uploads.offset(check_upload(upload))
 
-    def append(self, upload: str, offset: int, content: bytes) -> int:
+    def append(self, upload: str, offset: int, content: Chunk) -> int:
         self._open()
         return self._uploads.append(check_upload(upload), offset, check_append(content))
 

@@ -12,6 +12,7 @@ from quoracy.objects.checking import checked, file_chunks, pieces, trusted
 from quoracy.objects.durable import place_file
 from quoracy.ports.objects import (
     MAX_PAGE,
+    Chunk,
     Listed,
     check_append,
     check_digest,
@@ -43,7 +44,7 @@ class MemoryObjects:
     def put_file(self, key: str, path: Path, digest: str = "", give: bool = False) -> bool:  # noqa: ARG002
         return self.put_chunks(key, file_chunks(path), digest)
 
-    def put_chunks(self, key: str, chunks: Iterable[bytes], digest: str = "") -> bool:
+    def put_chunks(self, key: str, chunks: Iterable[Chunk], digest: str = "") -> bool:
         self._check(key)
         content = b"".join(checked(chunks, key, check_digest(digest)))
         with self._depot.lock:
@@ -117,7 +118,7 @@ class MemoryObjects:
         found = self._depot.partial.get(check_upload(upload))
         return None if found is None else len(found[0])
 
-    def append(self, upload: str, offset: int, content: bytes) -> int:
+    def append(self, upload: str, offset: int, content: Chunk) -> int:
         self._open()
         check_append(content)
         with self._depot.lock:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Iterator
 
 from quoracy.core.errors import DigestMismatch, ObjectMissing, UploadOffset
 from quoracy.objects.bucket import Bucket
+from quoracy.ports.objects import Chunk
 
 Put = Callable[[Iterable[bytes]], bool]
 Part = tuple[int, int]
@@ -25,11 +26,11 @@ class Parts:
         parts = self._parts(upload)
         return None if parts is None else _end(parts)
 
-    def append(self, upload: str, offset: int, content: bytes) -> int:
+    def append(self, upload: str, offset: int, content: Chunk) -> int:
         at = self._at(upload)
         if at == offset and not content:
             return at
-        if at != offset or not self._bucket.create(f".partial/{upload}/{offset:020}", content):
+        if at != offset or not self._bucket.create(f".partial/{upload}/{offset:020}", bytes(content)):
             raise UploadOffset(upload, offset, self._at(upload))
         return offset + len(content)
 

@@ -22,6 +22,7 @@ from quoracy.objects.durable import place_file
 from quoracy.objects.parts import Parts
 from quoracy.ports.objects import (
     MAX_PAGE,
+    Chunk,
     Listed,
     check_append,
     check_digest,
@@ -67,9 +68,9 @@ class S3Objects:
     def put_file(self, key: str, path: Path, digest: str = "", give: bool = False) -> bool:  # noqa: ARG002
         return self.put_chunks(key, file_chunks(path), digest)
 
-    def put_chunks(self, key: str, chunks: Iterable[bytes], digest: str = "") -> bool:
+    def put_chunks(self, key: str, chunks: Iterable[Chunk], digest: str = "") -> bool:
         self._check(key)
-        rest = iter(checked(chunks, key, check_digest(digest)))
+        rest = map(bytes, checked(chunks, key, check_digest(digest)))
         begun, size_bytes = [], 0
         for chunk in rest:
             begun.append(chunk)
@@ -158,7 +159,7 @@ class S3Objects:
         self._open()
         return self._parts.offset(check_upload(upload))
 
-    def append(self, upload: str, offset: int, content: bytes) -> int:
+    def append(self, upload: str, offset: int, content: Chunk) -> int:
         self._open()
         return self._parts.append(check_upload(upload), offset, check_append(content))
 

@@ -13,11 +13,10 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from time import time
 
-from blake3 import blake3
-
 from quoracy.core.errors import DigestMismatch, ObjectMissing, UploadOffset
+from quoracy.objects.checking import digest_of
 from quoracy.objects.durable import told, write_all
-from quoracy.ports.objects import CHUNK_BYTES
+from quoracy.ports.objects import Chunk
 
 
 class Uploads:
@@ -39,7 +38,7 @@ class Uploads:
             except FileNotFoundError:
                 return None
 
-    def append(self, upload: str, offset: int, content: bytes) -> int:
+    def append(self, upload: str, offset: int, content: Chunk) -> int:
         with self._locked(upload) as descriptor, told(self._folder / upload):
             at = os.fstat(descriptor).st_size
             if at != offset:
@@ -55,7 +54,7 @@ class Uploads:
     def take(self, upload: str, key: str, digest: str, to: Path) -> None:
         """Check the upload, sync it, and move it away from where it can grow."""
         with self._locked(upload) as descriptor, told(self._folder / upload):
-            found = _digest(descriptor)
+            found = digest_of(descriptor)
             if found != digest:
                 (self._folder / upload).unlink()
                 raise DigestMismatch(key, digest, found)
@@ -97,11 +96,3 @@ def sweep(folder: Path, older_than_s: float) -> int:
                     path.unlink()
                     removed += 1
     return removed
-
-
-def _digest(descriptor: int) -> str:
-    found, at = blake3(), 0
-    while chunk := os.pread(descriptor, CHUNK_BYTES, at):
-        found.update(chunk)
-        at += len(chunk)
-    return str(found.hexdigest())

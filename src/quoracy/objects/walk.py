@@ -67,6 +67,10 @@ class Reading:
         self._at += len(chunk)
         return chunk
 
+    def fileno(self) -> int:
+        """The open file, for who lets the kernel read it; it is closed with this. -1: it is."""
+        return self._descriptor
+
     def close(self) -> None:
         descriptor, self._descriptor = self._descriptor, -1
         if descriptor >= 0:

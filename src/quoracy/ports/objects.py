@@ -58,6 +58,8 @@ MAX_APPEND_BYTES: Final = 16 * 1024 * 1024
 CHUNK_BYTES: Final = 8 * 1024 * 1024
 """What readers and writers hold in memory at once, more or less."""
 MAX_PAGE: Final = 1000
+Chunk = bytes | memoryview
+"""What is written. Whoever takes one is done with it before it asks for the next."""
 
 _PART: Final = re.compile(rf"[A-Za-z0-9_=][A-Za-z0-9._=-]{{0,{MAX_PART_CHARS - 1}}}")
 _PLAIN: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._=-]{0,63}")
@@ -84,7 +86,7 @@ class Objects(Protocol):
         FileNotFoundError. ``give``: nobody will write to the file any more, so that it need not be copied where a
         second name for it does; the first one is still the caller's, to be deleted."""
 
-    def put_chunks(self, key: str, chunks: Iterable[bytes], digest: str = "") -> bool:
+    def put_chunks(self, key: str, chunks: Iterable[Chunk], digest: str = "") -> bool:
         """The same, from chunks of any size, holding a few of them at a time. If the key is taken they may not be read
         to the end. What the iterator raises is raised, and nothing is stored."""
 
@@ -137,7 +139,7 @@ class Objects(Protocol):
     def offset(self, upload: str) -> int | None:
         """How many bytes are there; None if nobody has begun it."""
 
-    def append(self, upload: str, offset: int, content: bytes) -> int:
+    def append(self, upload: str, offset: int, content: Chunk) -> int:
         """Add to the end, which must be at ``offset``; returns where it is then. Raises UploadOffset if it is
         elsewhere, so one that is sent twice counts once, and of two at once one counts. ObjectMissing if nobody has
         begun it. What was appended survives the death of this process; if the machine dies, some of it may be lost or
@@ -193,7 +195,7 @@ def check_number(value: int, field: str, least: int = 0) -> int:
     return value
 
 
-def check_append(content: bytes) -> bytes:
+def check_append(content: Chunk) -> Chunk:
     if len(content) > MAX_APPEND_BYTES:
         raise ValueError(f"content = {len(content)} bytes: at most {MAX_APPEND_BYTES} at once; append in pieces")
     return content

@@ -1,7 +1,7 @@
-"""Weights as named numpy arrays: from a file into memory, and back into a file that is fit to be offered.
+"""Weights as named numpy arrays: from a file into memory, and back into bytes that are fit to be offered.
 
 What is read is mapped privately: a trainer may change the arrays in place, and the file stays what its digest says.
-What is written is looked at first, since whoever offers an unfit update is told so late, and by a coordinator that may
+What is offered is looked at first, since whoever offers an unfit update is told so late, and by a coordinator that may
 not want to hear from it again.
 """
 
@@ -18,7 +18,8 @@ from numpy.typing import NDArray
 
 from quoracy.learn.dtypes import CODES, DTYPES, Dtype, narrow, widen
 from quoracy.learn.header import BadTensors, Layout, difference
-from quoracy.learn.tensors import TensorFile, save, whole
+from quoracy.learn.packed import Packed
+from quoracy.learn.tensors import TensorFile, whole
 from quoracy.sdk.errors import UnfitUpdate
 
 Weights = dict[str, NDArray[Any]]
@@ -45,22 +46,18 @@ def load(path: Path) -> Loaded:
         return Loaded({spec.name: whole(mapped, spec) for spec in file.specs}, file.layout)
 
 
-def write(path: Path, arrays: Mapping[str, Any], like: Loaded | None, codes: Mapping[str, str], check: bool) -> str:
-    """Write what is to be offered, and return its digest. ``like``: the weights it was trained from. ``codes``: what
-    the numbers of some are stored as where there are none. Raises UnfitUpdate, naming the tensor."""
+def pack(arrays: Mapping[str, Any], like: Loaded | None, codes: Mapping[str, str], check: bool) -> Packed:
+    """What is to be offered. ``like``: the weights it was trained from. ``codes``: what the numbers of some are stored
+    as where there are none. Raises UnfitUpdate, naming the tensor."""
     plain = {name: _plain(name, array) for name, array in arrays.items()}
     wanted = like.codes if like is not None else codes
     short = {name: code for name, code in wanted.items() if name in plain and plain[name].dtype.kind == "f"}
     if check:
         _check(plain, like, short)
     try:
-        return save(path, plain, codes=short, sync=True)
+        return Packed(plain, short)
     except BadTensors as error:
-        path.unlink(missing_ok=True)
         raise UnfitUpdate(str(error), "return arrays of numbers") from None
-    except BaseException:
-        path.unlink(missing_ok=True)
-        raise
 
 
 def _plain(name: Any, array: Any) -> NDArray[Any]:

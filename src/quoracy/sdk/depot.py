@@ -14,6 +14,7 @@ from typing import Any, Final, Literal, Protocol
 from quoracy.config.objects_url import parse_objects
 from quoracy.core.errors import ConfigError, ObjectCorrupt, ObjectsUnreachable
 from quoracy.hosts.keys import Keys, prefix_of
+from quoracy.learn.packed import Packed
 from quoracy.learn.tensors import digest_of
 from quoracy.objects import open_objects
 from quoracy.objects.opening import ROLES
@@ -31,7 +32,8 @@ class Place(Protocol):
     def fetch(self, digest: str, cache: Cache) -> Path:
         """A local file, whose digest was found to be right."""
 
-    def upload(self, path: Path, digest: str) -> None: ...
+    def upload(self, content: Path | Packed, digest: str) -> None:
+        """Whose digest that is. Of a file, one that nobody writes to any more."""
 
     def close(self) -> None: ...
 
@@ -60,12 +62,15 @@ class StoreWeights:
     def _fetch(self, key: str, part: Path, digest: str) -> None:
         self._objects.fetch(key, part, digest)
 
-    def upload(self, path: Path, digest: str) -> None:
+    def upload(self, content: Path | Packed, digest: str) -> None:
         """Create-only, and on disk when this returns. One that is there already has the same content: the key says
         so."""
         keys, participant = self._keys, self._participant
         key = keys.upload(participant, digest) if participant else keys.blob(digest)
-        self._objects.put_file(key, path, digest, give=True)
+        if isinstance(content, Packed):
+            self._objects.put_chunks(key, content.pieces(), digest)
+        else:
+            self._objects.put_file(key, content, digest, give=True)
 
     def close(self) -> None:
         self._objects.close()
@@ -109,8 +114,8 @@ class Depot:
     def fetch(self, digest: str) -> Path:
         return self._found().fetch(digest, self._cache)
 
-    def upload(self, path: Path, digest: str) -> None:
-        self._found().upload(path, digest)
+    def upload(self, content: Path | Packed, digest: str) -> None:
+        self._found().upload(content, digest)
 
     def forget(self) -> None:
         """Something went wrong: ask anew where they are."""
@@ -139,7 +144,7 @@ class Depot:
         """With the session token, which is good for this participant alone, where there is one."""
         life, participant = self._life, self._participant
         if life is None:
-            return HttpLine(http, self._run, lambda: self._token, self._ca)
+            return HttpLine(http, self._run, lambda: self._token, self._ca, keep=True)
 
         shown: dict[str, Any] = {}
 
@@ -151,7 +156,7 @@ class Depot:
             shown.update(member=participant, incarnation=incarnation)
             return session
 
-        return HttpLine(http, self._run, token, self._ca, who=lambda: shown)
+        return HttpLine(http, self._run, token, self._ca, who=lambda: shown, keep=True)
 
 
 def _within_reach(store: str) -> bool:

@@ -14,14 +14,13 @@ import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
-from pathlib import Path
 from typing import Any, Final, TypeVar
 
 from quoracy.core.errors import ConfigError, ObjectCorrupt, ObjectMissing, ObjectsError, QuoracyError, Refused
 from quoracy.core.federated.measured import few_warnings
 from quoracy.learn.header import BadTensors
-from quoracy.learn.tensors import save
-from quoracy.sdk.arrays import Loaded, load, write
+from quoracy.learn.packed import Packed
+from quoracy.sdk.arrays import Loaded, load, pack
 from quoracy.sdk.companion import log
 from quoracy.sdk.depot import Depot, Life
 from quoracy.sdk.errors import (
@@ -82,7 +81,7 @@ class Participant(Waiting[PartakingMirror]):
         self,
         settings: Settings,
         means: Means,
-        depot: Callable[[Callable[[], None], Life], tuple[Depot, Callable[[], Path]]],
+        depot: Callable[[Callable[[], None], Life], Depot],
         *,
         on_news: OnNews | None,
         handle_sigterm: bool | None,
@@ -95,7 +94,7 @@ class Participant(Waiting[PartakingMirror]):
         self._trained = self._admitted = 0
         self._refused: list[tuple[int, str]] = []
         try:
-            self._depot, self._temporary = depot(self._page.progress, self._life)
+            self._depot = depot(self._page.progress, self._life)
             self._drain.install(handle_sigterm)
         except BaseException as error:
             self.close(reason_of(error))
@@ -116,6 +115,8 @@ class Participant(Waiting[PartakingMirror]):
         except BaseException as error:
             self.close(reason_of(error))
             raise
+        finally:
+            self._depot.forget()
         self.close()
         self._teller.over(summary.ended, summary.reason)
         return summary
@@ -193,19 +194,14 @@ class Participant(Waiting[PartakingMirror]):
         arrays, samples, metrics = self._initial() if like is None else self._train(work, like, ledger)
         if not self._mirror.wants(work):
             return None
-        path = self._temporary()
-        try:
-            digest = write(path, arrays, like, self._means.codes(), self._means.check)
-            if self._patiently(work, "upload", lambda: self._uploaded(path, digest)) is None:
-                return None
-            size_bytes = path.stat().st_size
-        finally:
-            path.unlink(missing_ok=True)
+        packed = pack(arrays, like, self._means.codes(), self._means.check)
+        if self._patiently(work, "upload", lambda: self._uploaded(packed)) is None:
+            return None
         warnings = [*ledger.warnings, *metrics.warnings]
         brought = self._bring(work, metrics.large, warnings)
         self._teller.own = few_warnings(warnings)
         return Offer(
-            work.round, work.ticket, samples, digest, size_bytes, metrics.small, ledger.history, brought,
+            work.round, work.ticket, samples, packed.digest, packed.size_bytes, metrics.small, ledger.history, brought,
             self._teller.own,
         )  # fmt: skip
 
@@ -213,18 +209,15 @@ class Participant(Waiting[PartakingMirror]):
         """Metrics that are large; their digest. What goes wrong costs the metrics alone."""
         if not large:
             return ""
-        path = self._temporary()
         try:
-            digest = save(path, large)
-            if self._patiently(work, "upload", lambda: self._uploaded(path, digest)) is not None:
-                return digest
+            packed = Packed(large)
+            if self._patiently(work, "upload", lambda: self._uploaded(packed)) is not None:
+                return packed.digest
         except (QuoracyError, OSError) as error:
             if not self._mirror.wants(work):
                 raise
             warnings.append(f"metrics {', '.join(sorted(large))} are left out: {error}")
             self._teller.warning(work.round, warnings[-1])
-        finally:
-            path.unlink(missing_ok=True)
         return ""
 
     def _initial(self) -> Trained:
@@ -262,8 +255,8 @@ class Participant(Waiting[PartakingMirror]):
             why = f"the weights of round {work.round} ({work.weights[:12]}) cannot be used: {error}"
             raise WeightsFailed(why, "the run needs other initial weights", "object_corrupt") from None
 
-    def _uploaded(self, path: Path, digest: str) -> bool:
-        self._depot.upload(path, digest)
+    def _uploaded(self, packed: Packed) -> bool:
+        self._depot.upload(packed, packed.digest)
         return True
 
     def _patiently(self, work: Work, what: str, act: Callable[[], T]) -> T | None:

@@ -105,7 +105,7 @@ def prepare(
     told = _settings(url, run, participant, token, ca, key, labels, means.initial is not None, give_up_s, drain_s, wait)
     folder = Path(cache) if cache is not None else default_folder(key_part(told.run))
 
-    def depot(on_progress: Callable[[], None], life: Life) -> tuple[Depot, Callable[[], Path]]:
+    def depot(on_progress: Callable[[], None], life: Life) -> Depot:
         kept = Cache(folder)
 
         def ask() -> dict[str, Any]:
@@ -116,7 +116,7 @@ def prepare(
         return Depot(
             told.run, ask, kept, way=weights, store=store, token=told.token, ca=told.ca, on_progress=on_progress,
             participant=told.member, life=life,
-        ), kept.temporary  # fmt: skip
+        )  # fmt: skip
 
     return Participant(told, means, depot, on_news=on_news, handle_sigterm=handle_sigterm)
 

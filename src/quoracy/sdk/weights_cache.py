@@ -42,10 +42,10 @@ class Cache:
             if path.exists() and digest_of(path) == digest:
                 os.utime(path)
                 return path
+            self._tidy(KEEP - 1)
             part = self._folder / f".{digest}.part"
             fetch(part)
             part.replace(path)
-            self._tidy(path)
         return path
 
     def temporary(self) -> Path:
@@ -54,7 +54,8 @@ class Cache:
 
     @contextmanager
     def _locked(self, digest: str) -> Iterator[None]:
-        lock = os.open(self._folder / f".{digest}.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        """By one of a few files that stay: one that comes and goes with its model could be held twice."""
+        lock = os.open(self._folder / f".{digest[:1]}.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
             fcntl.flock(lock, fcntl.LOCK_EX)
             yield
@@ -67,11 +68,11 @@ class Cache:
             if path.suffix in (".update", ".part") and time() - _age(path) > LEFT_S:
                 path.unlink(missing_ok=True)
 
-    def _tidy(self, newest: Path) -> None:
-        """Whoever has mapped one that goes keeps it."""
-        found = [path for path in self._folder.iterdir() if not path.name.startswith(".") and path != newest]
-        for path in sorted(found, key=_age, reverse=True)[KEEP - 1 :]:
-            for gone in (path, self._folder / f".{path.name}.lock", self._folder / f".{path.name}.part"):
+    def _tidy(self, keep: int) -> None:
+        """Before one comes, so that it finds room. Whoever has mapped one that goes keeps it."""
+        found = [path for path in self._folder.iterdir() if not path.name.startswith(".")]
+        for path in sorted(found, key=_age, reverse=True)[keep:]:
+            for gone in (path, self._folder / f".{path.name}.part"):
                 with suppress(FileNotFoundError):
                     gone.unlink()
 

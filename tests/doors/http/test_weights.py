@@ -16,7 +16,6 @@ from tests.doors.http.live import Live, live, problem, raw
 from tests.e2e.command import until
 
 from quoracy.doors.auth import Authority, Role
-from quoracy.doors.http import weights
 from quoracy.hosts.keys import Keys
 from quoracy.objects import LocalObjects
 
@@ -193,8 +192,7 @@ def test_whoever_sends_too_fast_is_read_more_slowly(tmp_path: Path) -> None:
         assert running.http.get(PLACE).content == BYTES
 
 
-def test_an_upload_that_is_given_up_leaves_nothing(home: Live, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(weights, "PIECE_BYTES", 1024)
+def test_an_upload_that_is_given_up_leaves_nothing(home: Live, tmp_path: Path) -> None:
     head = b"PUT %b HTTP/1.1\r\nhost: localhost\r\ncontent-length: 999999\r\n\r\n" % PLACE.encode()
     folder = tmp_path / "objects"
     with socket.create_connection(("127.0.0.1", home.port)) as line:

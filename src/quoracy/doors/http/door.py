@@ -24,6 +24,7 @@ from quoracy.doors.http.openapi import OPENAPI
 from quoracy.doors.http.places import router
 from quoracy.doors.http.routes import PAGES, ROUTES
 from quoracy.doors.http.streams import Streams
+from quoracy.doors.http.transfers import Transfers
 from quoracy.doors.service import Service
 from quoracy.hosts.relayed import Relayed
 from quoracy.hosts.server import now_us
@@ -60,7 +61,10 @@ class HttpDoor:
         self.streams = Streams(service, self.gate, settings.max_streams)
         largest = min(settings.relay_blob_bytes, settings.relay_total_bytes)
         relayed = Relayed(settings.relay_total_bytes)
-        house = House(service, calls, limits, self.gate, self.login, self.streams, metrics, relayed, largest)
+        transfers = Transfers(lambda: service.shelf, limits.weights_bytes_per_s, settings.request_timeout_s)
+        house = House(
+            service, calls, limits, self.gate, self.login, self.streams, metrics, relayed, largest, transfers
+        )  # fmt: skip
         self.gate.app = router(house, (*ROUTES, OPENAPI, *PAGES))
         self._sockets: list[socket.socket] = []
         self._uvicorn: uvicorn.Server | None = None

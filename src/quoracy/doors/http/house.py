@@ -13,6 +13,7 @@ from quoracy.doors.http.gate import Gate
 from quoracy.doors.http.login import Login
 from quoracy.doors.http.reading import Asked
 from quoracy.doors.http.streams import Streams
+from quoracy.doors.http.transfers import Transfers
 from quoracy.doors.service import Service
 from quoracy.hosts.relayed import Relayed
 
@@ -33,6 +34,7 @@ class House(msgspec.Struct, frozen=True):
     relayed: Relayed
     relay_blob_bytes: int
     """At most, of one that goes through the relay."""
+    transfers: Transfers
 
     async def ask(self, asked: Asked, what: str, run: str = "", **arguments: Any) -> Any:
         """Raises Refused."""

@@ -1,21 +1,26 @@
 """One connection: uvicorn's, with limits of its own.
 
 It is counted like those of every other door, first by its address and then by its token. Headers have a size, and a
-request a time in which it must have come: whoever sends a byte a minute would hold a place that others need. What is
-no HTTP at all is told so in the same words as everything else.
+request a time in which it must have come: whoever sends a byte a minute would hold a place that others need. Whoever
+sends more bytes than it may is read more slowly; only too many messages are refused. What is no HTTP at all is told so
+in the same words as everything else.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
+from collections import deque
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
 
+import httptools
+from starlette.types import Scope
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol, RequestResponseCycle
 
 from quoracy.core.errors import Refusal
 from quoracy.doors.auth import Identity
+from quoracy.doors.http.intake import PIECE_BYTES, Intake
 from quoracy.doors.http.problems import MEDIA, Trouble
 from quoracy.hosts.log import Log
 from quoracy.hosts.server import now_us
@@ -28,6 +33,7 @@ MAX_HEADERS: Final = 100
 MAX_URL_BYTES: Final = 8 * 1024
 SPARE: Final = 512
 """Connections beyond the limit that are told so when they have asked for something. More are told at once."""
+LEAST_WAIT_S: Final = 0.001
 TURNED_AWAY_S: Final = 1.0
 """So long each of them stays: a request that meets a closed connection may cost its sender the answer."""
 
@@ -54,7 +60,9 @@ class Line(HttpToolsProtocol):
         self._unsent = 0
         self.on_lost: list[Callable[[], object]] = []
         self.patient = False
-        """Something large comes in: whoever takes it reads more slowly where others would be sent away."""
+        """Something large comes in: whoever takes it counts it, and reads as fast as it may come."""
+        self._held: deque[bytes] = deque()
+        """What was read, and is not looked at before it is within the limits."""
 
     # -- life -------------------------------------------------------------------------------------------------------
 
@@ -105,12 +113,39 @@ class Line(HttpToolsProtocol):
         if self._refusal is not None:
             self._turn_away()
             return
+        if self._held:
+            self._held.append(chunk)
+            self.flow.pause_reading()
+            return
+        self._weigh(chunk)
+
+    def _weigh(self, chunk: bytes) -> None:
+        """Look at it if it is within the limits. If it has too many bytes, wait, and read nothing meanwhile."""
         meter, at_us = self._door.meter, now_us()
         refusal = None if self.patient else meter.spend(self.counted_as, 1, len(chunk), at_us)
-        if refusal is not None:
-            wait_us = meter.wait_us(self.counted_as, 1, len(chunk), at_us)
+        if refusal is None:
+            self._look_at(chunk, at_us)
+        elif wait_us := meter.wait_us(self.counted_as, 1, 0, at_us):
             self.refuse(Trouble(refusal, retry_s=wait_us / 1e6))
-            return
+        else:
+            self._held.appendleft(chunk)
+            self.flow.pause_reading()
+            wait_us = meter.wait_us(self.counted_as, 1, len(chunk), at_us)
+            self.loop.call_later(max(LEAST_WAIT_S, wait_us / 1e6), self._go_on)
+
+    def _go_on(self) -> None:
+        """With what was held. It is in order: whatever comes meanwhile is held behind it."""
+        while self._held and not self.transport.is_closing() and self.counted_as:
+            self.since_us = now_us()
+            first = len(self._held)
+            self._weigh(self._held.popleft())
+            if len(self._held) == first:
+                return
+        if not self._held and not self.transport.is_closing():
+            self.flow.resume_reading()
+
+    def _look_at(self, chunk: bytes, at_us: int) -> None:
+        meter = self._door.meter
         if self._in_head:
             self._head_bytes += len(chunk)
         self._begun = 0
@@ -120,12 +155,33 @@ class Line(HttpToolsProtocol):
         elif self._begun > 1 and (refusal := meter.spend(self.counted_as, self._begun - 1, 0, at_us)) is not None:
             self.refuse(Trouble(refusal))
 
-    async def pay(self, size_bytes: int) -> None:
-        """Until these bytes are within the limits. Meanwhile nothing more is read."""
-        meter = self._door.meter
-        while meter.spend(self.counted_as, 0, size_bytes, now_us()) is not None and not self.lost():
-            self.since_us = now_us()
-            await asyncio.sleep(max(0.001, meter.wait_us(self.counted_as, 0, size_bytes, now_us()) / 1e6))
+    def hand_over(self, length: int, room: Callable[[], memoryview]) -> Intake | None:
+        """The rest of the body, ``length`` bytes in all, goes to the intake, until that hands the connection back.
+        None: all of it is here already."""
+        cycle: RequestResponseCycle = self.cycle
+        if not cycle.more_body or self._held or self.lost() or len(cycle.body) > min(PIECE_BYTES, length):
+            return None
+        self.flow.pause_reading()
+        if cycle.waiting_for_100_continue:
+            self.transport.write(b"HTTP/1.1 100 Continue\r\n\r\n")
+            cycle.waiting_for_100_continue = False
+        intake = Intake(self, cycle, length, room)
+        self.transport.set_protocol(intake)
+        self.flow.resume_reading()
+        return intake
+
+    def take_back(self) -> None:
+        """The body has come whole, past the parser: what comes now is a new request."""
+        self.parser = httptools.HttpRequestParser(self)
+        self.parser.set_dangerous_leniencies(lenient_data_after_close=True)
+        self.since_us = 0
+        self.transport.set_protocol(self)
+        self.flow.resume_reading()
+
+    def sent_past(self, scope: Scope, count: int) -> None:
+        """So many bytes of the answer have been sent without passing through here."""
+        cycle: RequestResponseCycle = scope["quoracy.cycle"]
+        cycle.expected_content_length -= count
 
     def on_message_begin(self) -> None:
         super().on_message_begin()
@@ -145,6 +201,7 @@ class Line(HttpToolsProtocol):
             self.refuse(_head_too_large())
         else:
             super().on_headers_complete()
+            self.scope["quoracy.cycle"] = self.cycle  # type: ignore[typeddict-unknown-key]
 
     def on_body(self, body: bytes) -> None:
         if self.cycle is not None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from functools import partial
 from typing import Final
 
-from starlette.types import Message, Send
+from starlette.types import Send
 
 from quoracy.doors.http import weights
 from quoracy.doors.http.answers import Answer, matches
@@ -37,12 +37,8 @@ async def get(house: House, asked: Asked, send: Send) -> None:
     if size_bytes is None:
         why = f"there is no blob {digest} in the relay of run {run}"
         raise trouble("object_missing", why, "ask a member that has it, or look again: its owner may be sending it")
-
-    async def counted(message: Message) -> None:
-        await send(message)
-        house.service.server.metrics.relayed(run, "out", len(message.get("body", b"")))
-
-    await weights.send_object(house, asked, counted, key, size_bytes, tag)
+    sent = await weights.send_object(house, asked, send, key, size_bytes, tag)
+    house.service.server.metrics.relayed(run, "out", sent)
 
 
 async def put(house: House, asked: Asked) -> Answer:

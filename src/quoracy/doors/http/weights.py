@@ -1,49 +1,46 @@
 """Weights through this door: for participants that cannot reach the object store, for people, for scripts.
 
-They are streamed in both directions, a piece at a time, and never in memory as a whole. What comes in is kept under a
-name that nobody else knows until its digest is right; an upload in parts goes on where it was interrupted. Whoever
-sends faster than the limits allow is read more slowly instead of being sent away, and whoever needs long but moves is
-not too slow.
+They are streamed in both directions, a piece at a time, and never in memory as a whole: how is in ``transfers``. What
+comes in is kept under a name that nobody else knows until its digest is right; an upload in parts goes on where it was
+interrupted. Whoever is faster than the limits allow is slowed down instead of being sent away, and whoever needs long
+but moves is not too slow.
 """
 
 from __future__ import annotations
 
-import asyncio
 import re
 import secrets
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
-from typing import Any, Final, TypeVar
+from typing import Any, Final, Protocol, TypeVar
 
+import msgspec
 from blake3 import blake3
 from starlette.types import Send
 
 from quoracy.core.bounds import whole
-from quoracy.core.errors import DigestMismatch, ObjectMissing, ObjectTooLarge, Refusal, Refused
+from quoracy.core.errors import DigestMismatch, ObjectTooLarge, Refusal, Refused
 from quoracy.doors.http.answers import Answer, matches
 from quoracy.doors.http.house import House
 from quoracy.doors.http.problems import trouble
 from quoracy.doors.http.reading import Asked
 from quoracy.doors.http.weights_access import MAX_BYTES, to_bring, to_fetch, to_fetch_update
 from quoracy.hosts.keys import GLOBAL
-from quoracy.hosts.server import now_us
 from quoracy.ports import Objects
 
 T = TypeVar("T")
+
+
+class Use(Protocol):
+    def __call__(self, objects: Objects, /, offset: int, piece: bytes | memoryview) -> int: ...
+
+
 MEDIA: Final = b"application/octet-stream"
-PIECE_BYTES: Final = 1024 * 1024
-"""What is gathered before it is written."""
-SENT_BYTES: Final = 256 * 1024
-"""What is handed to a connection at once: far below what may wait for a slow reader."""
-MAX_AT_ONCE: Final = 64
-"""Transfers; the next wait for their turn."""
 _DIGEST: Final = re.compile(r"[0-9a-f]{64}")
 _RANGE: Final = re.compile(r"bytes=(\d{0,18})-(\d{0,18})")
 _NUMBER: Final = re.compile(r"[0-9]{1,18}")
 MAX_ROUND: Final = 2**31
-
-_turns: Final = asyncio.Semaphore(MAX_AT_ONCE)
 
 
 # -- out -------------------------------------------------------------------------------------------------------------
@@ -89,7 +86,8 @@ async def get_named(house: House, asked: Asked, send: Send) -> None:
     await send_object(house, asked, send, key, size_bytes, b"")
 
 
-async def send_object(house: House, asked: Asked, send: Send, key: str, size_bytes: int, tag: bytes) -> None:
+async def send_object(house: House, asked: Asked, send: Send, key: str, size_bytes: int, tag: bytes) -> int:
+    """Returns how many bytes of it were sent."""
     first, last = _range(asked, size_bytes, tag)
     partly = (first, last) != (0, size_bytes - 1) and size_bytes > 0
     headers = house.gate.headers(Answer(b"", media=MEDIA), asked.scope["quoracy.origin"])
@@ -99,33 +97,18 @@ async def send_object(house: House, asked: Asked, send: Send, key: str, size_byt
         headers.append((b"etag", tag))
     if partly:
         headers.append((b"content-range", b"bytes %d-%d/%d" % (first, last, size_bytes)))
-    async with _turns:
-        pieces = None if asked.method == "HEAD" else await do(house, lambda objects: objects.chunks(key, first))
+    async with house.transfers.turn(asked):
         await send({"type": "http.response.start", "status": 206 if partly else 200, "headers": headers})
         try:
-            if pieces is not None:
-                await _pour(house, asked, send, pieces, last + 1 - first)
+            count = 0 if asked.method == "HEAD" else last + 1 - first
+            if count:
+                await house.transfers.send(asked, send, lambda objects: objects.chunks(key, first), first, count)
         except Exception as error:
             house.service.server.log.warn("weights could not be sent to the end", key=key, why=str(error))
             asked.line.transport.abort()
-            return
+            return 0
     await send({"type": "http.response.body", "body": b""})
-
-
-async def _pour(house: House, asked: Asked, send: Send, pieces: Iterator[bytes], left: int) -> None:
-    try:
-        while left > 0 and not asked.line.lost():
-            piece = await do(house, lambda _objects: next(pieces, b""))
-            if not piece:
-                raise ObjectMissing("the rest of it")
-            piece = piece[:left]
-            left -= len(piece)
-            for start in range(0, len(piece), SENT_BYTES):
-                more = {"type": "http.response.body", "body": piece[start : start + SENT_BYTES], "more_body": True}
-                await send(more)
-    finally:
-        if (close := getattr(pieces, "close", None)) is not None:
-            await do(house, lambda _objects: close())
+    return count
 
 
 def _range(asked: Asked, size_bytes: int, tag: bytes) -> tuple[int, int]:
@@ -162,13 +145,13 @@ async def put_object(house: House, asked: Asked, key: str, digest: str, max_byte
     """The body becomes the object, unless there is one. -> whether it did, and how many bytes came."""
     name = f"put-{secrets.token_hex(16)}"
     _check_length(asked, key, 0, max_bytes)
-    async with _turns:
-        if await do(house, lambda objects: objects.head(key)) is not None:
+    async with house.transfers.turn(asked):
+        if not await do(house, partial(_begun, key=key, name=name)):
             return False, await _look_at(house, asked, key, digest, max_bytes)
-        await do(house, lambda objects: objects.begin(name))
         try:
-            size_bytes = await _take(house, asked, name, key, 0, max_bytes)
-            made = await do(house, lambda objects: objects.finish(name, key, digest))
+            upload = Upload(name, key, digest, _length(asked))
+            size_bytes = await _take(house, asked, upload, 0, max_bytes)
+            made = await _finished(house, asked, upload)
         except BaseException:
             with suppress(Exception):
                 await do(house, lambda objects: objects.abandon(name))
@@ -176,19 +159,26 @@ async def put_object(house: House, asked: Asked, key: str, digest: str, max_byte
     return made, size_bytes
 
 
+def _begun(objects: Objects, key: str, name: str) -> bool:
+    """False if there is such an object already."""
+    if objects.head(key) is not None:
+        return False
+    objects.begin(name)
+    return True
+
+
 async def _look_at(house: House, asked: Asked, key: str, digest: str, max_bytes: int) -> int:
     """The body of what is there already: nothing is kept, but whoever sends something else is told so."""
-    hasher, size_bytes = blake3(), 0
-    async for piece in _body(asked, key, 0, max_bytes):
-        size_bytes += len(piece)
-        await do(house, partial(_hash, hasher=hasher, piece=piece))
+    hasher = blake3()
+
+    def look(_objects: Objects, offset: int, piece: bytes | memoryview) -> int:
+        hasher.update(piece)
+        return offset + len(piece)
+
+    size_bytes = await _each(house, asked, key, 0, max_bytes, look)
     if hasher.hexdigest() != digest:
         raise DigestMismatch(key, digest, hasher.hexdigest())
     return size_bytes
-
-
-def _hash(_objects: Objects, hasher: blake3, piece: bytes) -> None:
-    hasher.update(piece)
 
 
 async def patch(house: House, asked: Asked) -> Answer:
@@ -201,12 +191,13 @@ async def patch(house: House, asked: Asked) -> Answer:
     if length > max_bytes:
         raise ObjectTooLarge(key, length, max_bytes)
     _check_length(asked, key, offset, min(max_bytes, length))
-    async with _turns:
+    async with house.transfers.turn(asked):
         await _check_offset(house, name, offset)
-        there = await _take(house, asked, name, key, offset, min(max_bytes, length))
+        upload = Upload(name, key, digest, length)
+        there = await _take(house, asked, upload, offset, min(max_bytes, length))
         if there < length:
             return empty(204, offset=there)
-        made = await do(house, lambda objects: objects.finish(name, key, digest))
+        made = await _finished(house, asked, upload)
     return empty(201 if made else 200, etag=digest)
 
 
@@ -218,52 +209,65 @@ async def _check_offset(house: House, name: str, offset: int) -> None:
         raise trouble("upload_offset", why, "go on where it stands", (b"upload-offset", b"%d" % (there or 0)))
 
 
-async def _take(house: House, asked: Asked, name: str, key: str, offset: int, max_bytes: int) -> int:
+class Upload(msgspec.Struct):
+    """What is to become the object ``key``. ``length``: when it is whole, if that is known."""
+
+    name: str
+    key: str
+    digest: str
+    length: int | None
+    made: bool | None = None
+    """Whether it became the object, or there was one; None: that is still to be done."""
+
+    def append(self, objects: Objects, offset: int, piece: bytes | memoryview) -> int:
+        """The last piece finishes it: one turn less."""
+        there = objects.append(self.name, offset, piece)
+        if there == self.length:
+            self.finish(objects)
+        return there
+
+    def finish(self, objects: Objects) -> bool:
+        self.made = objects.finish(self.name, self.key, self.digest)
+        return self.made
+
+
+async def _take(house: House, asked: Asked, upload: Upload, offset: int, max_bytes: int) -> int:
     """The body, added to the upload as it comes. Returns where the upload stands then."""
-    async for piece in _body(asked, key, offset, max_bytes):
-        offset = await do(house, partial(_append, name=name, offset=offset, piece=piece))
+    return await _each(house, asked, upload.key, offset, max_bytes, upload.append)
+
+
+async def _finished(house: House, asked: Asked, upload: Upload) -> bool:
+    return await house.transfers.do(asked, upload.finish) if upload.made is None else upload.made
+
+
+async def _each(house: House, asked: Asked, key: str, offset: int, max_bytes: int, use: Use) -> int:
+    """Do something with each piece of the body, on a thread. ``use`` is told where a piece begins, and returns where it
+    ends. Returns where the last one does."""
+
+    async def keep(piece: bytes | memoryview) -> None:
+        nonlocal offset
+        if offset + len(piece) > max_bytes:
+            raise ObjectTooLarge(key, offset + len(piece), max_bytes)
+        offset = await house.transfers.do(asked, partial(use, offset=offset, piece=piece))
+
+    if not await house.transfers.take_in(asked, _length(asked), keep):
+        raise trouble("too_slow", "the connection ended before the request did", "go on where it was interrupted")
     return offset
 
 
-def _append(objects: Objects, name: str, offset: int, piece: bytes) -> int:
-    return objects.append(name, offset, piece)
-
-
-async def _body(asked: Asked, key: str, offset: int, max_bytes: int) -> AsyncIterator[bytes]:
-    """In pieces of a bearable size, and not faster than the limits allow."""
-    line, gathered, size_bytes = asked.line, bytearray(), offset
-    line.patient = True
-    try:
-        while True:
-            message = await asked.receive()
-            if message["type"] == "http.disconnect":
-                if gathered:
-                    yield bytes(gathered)
-                raise trouble(
-                    "too_slow", "the connection ended before the request did", "go on where it was interrupted"
-                )
-            chunk: bytes = message.get("body", b"")
-            size_bytes += len(chunk)
-            if size_bytes > max_bytes:
-                raise ObjectTooLarge(key, size_bytes, max_bytes)
-            gathered += chunk
-            line.since_us = now_us()
-            await line.pay(len(chunk))
-            more = message.get("more_body", False)
-            if len(gathered) >= PIECE_BYTES or (gathered and not more):
-                yield bytes(gathered)
-                gathered.clear()
-            if not more:
-                return
-    finally:
-        line.patient = False
-
-
 def _check_length(asked: Asked, key: str, offset: int, max_bytes: int) -> None:
+    size_bytes = _length(asked) or 0
+    if offset + size_bytes > max_bytes:
+        raise ObjectTooLarge(key, offset + size_bytes, max_bytes)
+
+
+def _length(asked: Asked) -> int | None:
+    """Of the body, if the head says it; what is far too large is as large as anything can be."""
     length = asked.once(b"content-length")
-    size_bytes = whole(length, MAX_BYTES) if length.isdecimal() else 0
-    if size_bytes is None or offset + size_bytes > max_bytes:
-        raise ObjectTooLarge(key, MAX_BYTES if size_bytes is None else offset + size_bytes, max_bytes)
+    if not length.isdecimal():
+        return None
+    size_bytes = whole(length, MAX_BYTES)
+    return MAX_BYTES if size_bytes is None else size_bytes
 
 
 def _whole(asked: Asked, name: bytes) -> int:

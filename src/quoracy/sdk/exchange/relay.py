@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
+from functools import partial
+from http.client import HTTPConnection
 from typing import Final
 
 from quoracy.core.errors import ObjectMissing, ObjectsUnreachable
@@ -50,7 +52,7 @@ class RelayClient:
 
     def _put(self, name: str, blob: Opened) -> bool:
         headers = {"Content-Length": str(blob.size_bytes), "Content-Type": "application/octet-stream"}
-        with self._line.asked("PUT", f"relay/{name}", f"blob {name[:12]}", headers, _pieces(blob)) as answer:
+        with self._line.asked("PUT", f"relay/{name}", f"blob {name[:12]}", headers, partial(_send, blob)) as answer:
             if answer.status not in (200, 201):
                 raise failed(answer, "PUT", f"blob {name[:12]}", name)
             answer.read()
@@ -103,8 +105,9 @@ class RelayClient:
         raise AssertionError("the last try returns or raises")
 
 
-def _pieces(blob: Opened) -> Iterator[memoryview]:
+def _send(blob: Opened, line: HTTPConnection) -> bool:
     room, at = memoryview(bytearray(PIECE_BYTES)), 0
     while piece := blob.piece(at, room):
-        yield piece
+        line.send(piece)
         at += len(piece)
+    return True
