@@ -117,7 +117,7 @@ def test_servers_that_are_killed_are_replaced_and_nothing_is_lost(etcd: Etcd, se
         assert at_rest(fleet, [place(serving)])
     finally:
         fleet.close()
-    assert folded(fleet, url).head.term == 3
+    assert folded(fleet, url).head.term >= 3, "at least these; a machine that is busy makes a lock lapse more often"
 
 
 def test_workers_with_both_addresses_follow_by_themselves(etcd: Etcd, servers: Servers, tmp_path: Path) -> None:
@@ -175,7 +175,7 @@ def test_a_server_that_was_stopped_for_too_long_does_no_harm_and_follows(etcd: E
     finally:
         fleet.close()
         serving.send(signal.SIGCONT)
-    assert folded(fleet, url).head.term == 3
+    assert folded(fleet, url).head.term >= 3, "at least these; a machine that is busy makes a lock lapse more often"
 
 
 def test_a_fleet_survives_the_death_of_etcds_leader(servers: Servers, tmp_path: Path) -> None:

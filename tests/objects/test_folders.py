@@ -45,7 +45,8 @@ def test_the_updates_of_a_round_are_let_go_of_when_it_is_aggregated(
     digests = []
     for number in range(3):
         digests.append(save(tmp_path / "update", model(number)))
-        store.put_file(keys.blob(digests[-1]), tmp_path / "update", digests[-1])
+        key = keys.upload(f"p{number}", digests[-1]) if number else keys.blob(digests[-1])
+        store.put_file(key, tmp_path / "update", digests[-1])
     order = {
         "aggregation": {"rule": "fedavg"},
         "updates": [["p1", digests[1], 1], ["p2", digests[2], 1]],

@@ -73,7 +73,7 @@ def test_a_participant_that_was_not_drawn_is_told_of_each_round(tmp_path: Path, 
 def test_a_participant_that_is_done_with_a_round_is_not_told_that_it_was_not_drawn() -> None:
     """It knows from its own work, or after a restart from the verdict."""
     told: list[Any] = []
-    stands = SimpleNamespace(phase="STANDBY", reason="", rounds=5, verdict=None)
+    stands = SimpleNamespace(phase="STANDBY", reason="", rounds=5, verdict=None, warnings=())
     mirror: Any = SimpleNamespace(
         known=SimpleNamespace(incarnation=0), outage=None, turned=None, standing=stands, work=None, over=None,
         last_round=3, passes=Passes("Round", 3, ""),

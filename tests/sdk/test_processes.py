@@ -20,6 +20,13 @@ def server(tmp_path: Path) -> Iterator[LiveServer]:
         yield live
 
 
+@pytest.fixture
+def patient(tmp_path: Path) -> Iterator[LiveServer]:
+    """Starting a process may take longer than the quick time-out allows a worker to be silent, on a busy machine."""
+    with LiveServer(tmp_path, config={"heartbeat_timeout_s": 20.0}) as live:
+        yield live
+
+
 # -- alive, stuck, dead --------------------------------------------------------------------------------------------
 
 
@@ -102,8 +109,8 @@ def test_signals_for_the_training_leave_the_sidecar_alone(server: LiveServer) ->
 # -- the sidecar dies ----------------------------------------------------------------------------------------------
 
 
-def test_a_killed_sidecar_is_replaced_in_the_same_life(server: LiveServer) -> None:
-    with script("stand_by", server.url, "w1") as training, script("stand_by", server.url, "w2") as other:
+def test_a_killed_sidecar_is_replaced_in_the_same_life(patient: LiveServer) -> None:
+    with script("stand_by", patient.url, "w1") as training, script("stand_by", patient.url, "w2") as other:
         training.hear("in")
         other.hear("in")
         for step in range(3):
@@ -114,15 +121,15 @@ def test_a_killed_sidecar_is_replaced_in_the_same_life(server: LiveServer) -> No
             assert training.hear("passed") == [step, 1]
             assert other.hear("passed") == [step, 1]
             assert len(sidecars(training.pid)) == 1, "the dead one was reaped"
-    assert server.worker("w1")["losses"] == 0
+    assert patient.worker("w1")["losses"] == 0
 
 
-def test_a_sidecar_killed_while_its_training_waits_at_a_barrier_is_replaced_there(server: LiveServer) -> None:
-    with script("stand_by", server.url, "w1") as training, script("stand_by", server.url, "w2") as other:
+def test_a_sidecar_killed_while_its_training_waits_at_a_barrier_is_replaced_there(patient: LiveServer) -> None:
+    with script("stand_by", patient.url, "w1") as training, script("stand_by", patient.url, "w2") as other:
         training.hear("in")
         other.hear("in")
         training.tell("barrier")
-        wait_for(lambda: server.worker("w1")["waits"], "it stands there")
+        wait_for(lambda: patient.worker("w1")["waits"], "it stands there")
         (sidecar,) = sidecars(training.pid)
         os.kill(sidecar, signal.SIGKILL)
         wait_for(lambda: sidecars(training.pid) not in ([sidecar], []), "another one is there")
@@ -130,8 +137,8 @@ def test_a_sidecar_killed_while_its_training_waits_at_a_barrier_is_replaced_ther
         assert training.hear("passed") == [0, 1]
 
 
-def test_a_training_that_only_reports_progress_notices_a_dead_sidecar(server: LiveServer) -> None:
-    with script("busy", server.url, "w1") as training:
+def test_a_training_that_only_reports_progress_notices_a_dead_sidecar(patient: LiveServer) -> None:
+    with script("busy", patient.url, "w1") as training:
         pid = training.hear("in")
         (sidecar,) = sidecars(pid)
         os.kill(sidecar, signal.SIGKILL)

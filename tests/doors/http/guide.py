@@ -104,6 +104,10 @@ def arrive(case: Any) -> None:
     case.body |= {"step": solo.step, "after": solo.passed, "fence": 0, "timeout_s": 5.0}
 
 
+def drop(case: Any) -> None:
+    case.path_parameters.update(run="solo", barrier="step")
+
+
 def leave(case: Any) -> None:
     if lives:
         be(case, lives[-1])
@@ -217,6 +221,7 @@ FITS: dict[str, Callable[[Any], None]] = {
     "put-relay": pass_on,
     **dict.fromkeys(("weights", "head-weights"), fetch),
     "register": register, "state": state, "heartbeat": heartbeat, "arrive": arrive, "leave": leave, "stop": stop,
+    "drop-barrier": drop,
     "put-weights": put, "append-weights": append, "named-weights": named, "login": login, "readmit": readmit,
     "problem": meaning, "reports": reports, "metrics-object": measured,
 }  # fmt: skip

@@ -153,5 +153,6 @@ def test_schemathesis_finds_nothing(tmp_path: Path) -> None:
         answered[name].add(status)
     every = {route.name for route in (*ROUTES, OPENAPI)}
     assert set(answered) == every, "all of them were tried"
-    assert [name for name in every if min(answered[name]) >= 300] == [], "each did at least once what it is for"
+    useless = {name: sorted(answered[name]) for name in every if min(answered[name]) >= 300}
+    assert useless == {}, "each did at least once what it is for"
     assert {200, 201, 204, 206, 304, 400, 401, 404, 409, 413, 415, 416, 422} <= set().union(*answered.values())

@@ -108,7 +108,7 @@ def test_a_pace_is_kept_both_ways_and_costs_nobody_the_connection(
     http = {"request_timeout_s": 0.5}
     with live(tmp_path, limits=limits, http=http, access={"tokens": "required"}) as running:
         running.coordinator.create("fed", "federated")
-        token = Authority.open(tmp_path).new_token(Role.MEMBER)
+        token = Authority.open(tmp_path).new_token(Role.OPERATOR)
         headers = {"authorization": f"Bearer {token}"}
         assert running.http.put(place(LARGE), content=LARGE, headers=headers).status_code == 201
         upload_us = sum(wait_us for _, wait_us in waited)
@@ -135,7 +135,7 @@ def test_a_member_that_holds_many_transfers_does_not_keep_another_waiting(
     with live(tmp_path, access={"tokens": "required"}) as running:
         running.coordinator.create("fed", "federated")
         authority = Authority.open(tmp_path)
-        greedy, modest = authority.new_token(Role.MEMBER), authority.new_token(Role.MEMBER)
+        greedy, modest = authority.new_token(Role.OPERATOR), authority.new_token(Role.OPERATOR)
         lines = [stalled(running.port, greedy, content(seed, 100_000)) for seed in range(8)]
         try:
             folder = tmp_path / "objects"
@@ -237,7 +237,7 @@ def test_with_tls_they_go_both_ways_as_well(tmp_path: Path) -> None:
     context = client_context(str(made.authority.cert))
     with live(tmp_path / "data", verify=context, tls=tls, access={"tokens": "required"}) as running:
         running.coordinator.create("fed", "federated")
-        token = Authority.open(tmp_path / "data").new_token(Role.MEMBER)
+        token = Authority.open(tmp_path / "data").new_token(Role.OPERATOR)
         headers = {"authorization": f"Bearer {token}"}
         assert running.http.put(place(LARGE), content=LARGE, headers=headers).status_code == 201
         assert running.http.get(place(LARGE), headers=headers).content == LARGE

@@ -291,7 +291,7 @@ def test_a_round_that_waits_for_the_dead_is_noticed(monkeypatch: pytest.MonkeyPa
 
 def test_a_run_that_waits_for_a_model_that_nobody_has_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(epochs, "BARREN", 10**9)
-    assert "not finished" in found_by("ending", since=500)
+    assert "not finished" in found_by("ending", since=450)
 
 
 def test_a_run_that_waits_for_a_checkpoint_that_is_not_there_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
