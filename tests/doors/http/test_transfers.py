@@ -6,6 +6,7 @@ from __future__ import annotations
 import asyncio
 import os
 import random
+import secrets
 import socket
 import stat
 import threading
@@ -22,7 +23,10 @@ from tests.doors.http.live import PATIENCE_S, Live, live, problem
 from tests.e2e.command import until
 
 from quoracy.core.errors import ObjectsFull
-from quoracy.doors.auth import Authority, Role
+from quoracy.core.federated.events import ParticipantJoined
+from quoracy.core.members import signed_by_joiner
+from quoracy.doors.auth import Authority, Identity, MemberKey, Role
+from quoracy.doors.federated import Entered, FederatedCalls
 from quoracy.doors.http import transfers
 from quoracy.doors.http.turns import Pace
 from quoracy.hosts.shelf import Shelf
@@ -120,31 +124,52 @@ def test_a_pace_is_kept_both_ways_and_costs_nobody_the_connection(
         assert "127.0.0.1" not in waited[0][0]
 
 
-def stalled(port: int, token: str, body: bytes) -> socket.socket:
+def session(running: Live, member: str) -> str:
+    """The token of a participant that has joined."""
+    calls, identity = (
+        FederatedCalls(running.coordinator._open().service),
+        Identity(Role.MEMBER, "*", "", "one for all", 9),
+    )
+    key, nonce, challenge = MemberKey.create(), secrets.token_bytes(16), calls.challenge()
+    proof = challenge + key.sign(signed_by_joiner(challenge, "fed", member, 0, nonce))
+    joined = running.coordinator._wait(
+        calls.rendezvous(identity, "fed", ParticipantJoined(member, 0, nonce, key.public, proof, {}, True))
+    )
+    assert isinstance(joined, Entered)
+    return joined.token
+
+
+def stalled(port: int, token: str, body: bytes, who: str) -> socket.socket:
     """An upload that has begun, and does not go on."""
-    head = f"PUT {place(body)} HTTP/1.1\r\nhost: localhost\r\nauthorization: Bearer {token}\r\n"
+    head = f"PUT {place(body)}{who} HTTP/1.1\r\nhost: localhost\r\nauthorization: Bearer {token}\r\n"
     line = socket.create_connection(("127.0.0.1", port), timeout=PATIENCE_S)
     line.sendall(head.encode() + b"content-length: %d\r\n\r\n" % len(body) + body[:1000])
     return line
 
 
+@pytest.mark.parametrize("sessions", [False, True])
 def test_a_member_that_holds_many_transfers_does_not_keep_another_waiting(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    sessions: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """By the token of a role, and by the session token: many participants may share an address."""
     monkeypatch.setattr(transfers, "MAX_AT_ONCE", 4)
     with live(tmp_path, access={"tokens": "required"}) as running:
         running.coordinator.create("fed", "federated")
         authority = Authority.open(tmp_path)
         greedy, modest = authority.new_token(Role.OPERATOR), authority.new_token(Role.OPERATOR)
-        lines = [stalled(running.port, greedy, content(seed, 100_000)) for seed in range(8)]
+        who = ["", ""]
+        if sessions:
+            greedy, modest = session(running, "p1"), session(running, "p2")
+            who = ["?member=p1&incarnation=1", "?member=p2&incarnation=1"]
+        lines = [stalled(running.port, greedy, content(seed, 100_000), who[0]) for seed in range(8)]
         try:
             folder = tmp_path / "objects"
             until(lambda: len(list(folder.rglob("put-*"))) == 2, "it has half of the turns")
             headers = {"authorization": f"Bearer {modest}"}
             for seed in range(20, 23):
                 body = content(seed, 100_000)
-                assert running.http.put(place(body), content=body, headers=headers).status_code == 201
-                assert running.http.get(place(body), headers=headers).content == body
+                assert running.http.put(place(body) + who[1], content=body, headers=headers).status_code == 201
+                assert running.http.get(place(body) + who[1], headers=headers).content == body
             assert len(list(folder.rglob("put-*"))) == 2, "and all of its own are still there"
         finally:
             for line in lines:

@@ -16,7 +16,7 @@ from quoracy.core.errors import Refusal, Refused
 from quoracy.core.federated.config import Config
 from quoracy.core.federated.state import Participant, ParticipantState
 from quoracy.core.members import superseded
-from quoracy.doors.auth import Action, Identity
+from quoracy.doors.auth import Action, Identity, Role
 from quoracy.doors.http.house import House
 from quoracy.doors.http.problems import Trouble
 from quoracy.doors.http.reading import Asked
@@ -109,6 +109,7 @@ def _as_participant(house: House, asked: Asked, run: str) -> tuple[Place, Partic
         checked = service.check_session(asked.token, run, who.member, who.incarnation)
         if isinstance(checked, Refusal):
             raise Refused(checked)
+        asked.line.count_by(Identity(Role.MEMBER, run, who.member, f"{run}/{who.member}"))
     known = machine.task.participants.get(who.member)
     if known is None:
         raise Refused(Refusal("unknown_member", f"nobody of the id {who.member} has joined this run", "join first"))
