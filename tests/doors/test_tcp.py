@@ -262,6 +262,22 @@ def test_a_member_joins_with_a_token_and_a_key_and_comes_back_with_its_session_t
         assert talk.hear(Told, where=lambda m: m.topic == "heartbeat").value[0] == 2
 
 
+def test_a_join_that_is_repeated_because_its_answer_was_lost_earns_the_token_of_its_own_incarnation(
+    guarded: tuple[Coordinator, Authority],
+) -> None:
+    """It looked again, saw itself, and follows itself: it must not get the token of its successor."""
+    running, authority = guarded
+    token, key = authority.new_token(Role.MEMBER, run=RUN), MemberKey.create()
+    with Talk(running.url, token=token) as talk:
+        for supersedes in (0, 1):
+            assert isinstance(talk.join("w1", supersedes=supersedes, key=key, nonce=b"n" * 16), Accepted)
+            granted = talk.granted()
+            assert granted.incarnation == 1
+            assert isinstance(authority.check_session(granted.token, RUN, "w1", 1, 0), int)
+            assert isinstance(authority.check_session(granted.token, RUN, "w1", 2, 0), Refusal)
+        assert isinstance(talk.ready("w1"), Accepted), "and it goes on speaking for itself"
+
+
 def test_nobody_takes_an_id_without_its_key(guarded: tuple[Coordinator, Authority]) -> None:
     running, authority = guarded
     token = authority.new_token(Role.MEMBER)

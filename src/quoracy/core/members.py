@@ -70,6 +70,12 @@ class Accepted(msgspec.Struct, frozen=True, array_like=True, tag="accepted"):
 Answer = Accepted | Refusal
 
 
+def joined_as(answer: Accepted) -> int:
+    """The incarnation that an accepted join began. Not the one after what the joiner says it follows: a join that is
+    repeated because its answer was lost may follow itself."""
+    return int((answer.result or {})["incarnation"])
+
+
 class Repeat(msgspec.Struct, frozen=True):
     """Decided before: this was the answer. Nothing changes now."""
 

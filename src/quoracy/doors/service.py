@@ -21,7 +21,7 @@ from quoracy.core import serverwide
 from quoracy.core.codec import Reader, digest, encode
 from quoracy.core.errors import ConfigError, ConfigErrors, QuoracyError, Refusal, Refused, shown
 from quoracy.core.machine import Join, Kind
-from quoracy.core.members import CHALLENGE_BYTES, OPERATOR_MARK, Accepted, signed_by_joiner
+from quoracy.core.members import CHALLENGE_BYTES, OPERATOR_MARK, Accepted, joined_as, signed_by_joiner
 from quoracy.core.messages import Answered, Call, Declined, Hello, Sign, Told, ToMember
 from quoracy.core.witnessed.events import CheckpointStored
 from quoracy.doors.auth import ANYONE, NOBODY, Action, Authority, Identity, Role, check_proof
@@ -146,7 +146,7 @@ class Service:
         """A door calls this for each answer it sends: an accepted join lets the member speak, and earns its token."""
         if message.cause.seq or not isinstance(message.answer, Accepted):
             return
-        member, incarnation = message.cause.member, message.cause.incarnation + 1
+        member, incarnation = message.cause.member, joined_as(message.answer)
         guest.entered[run, member] = incarnation
         self._grant(guest, run, member, incarnation)
 

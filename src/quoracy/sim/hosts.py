@@ -14,7 +14,7 @@ from quoracy.core.host import Host, Phase
 from quoracy.core.journal import RunCreated
 from quoracy.core.limits import Limits
 from quoracy.core.machine import Duty
-from quoracy.core.members import OPERATOR_MARK, Accepted
+from quoracy.core.members import OPERATOR_MARK, Accepted, joined_as
 from quoracy.core.messages import Answered, Call, Hello, Sign
 from quoracy.core.run import Kinds
 from quoracy.sim.checkers import Checkers
@@ -229,7 +229,7 @@ class SimHost:
             case shell.Send(peer=peer, message=message):
                 if isinstance(message, Answered) and message.cause.seq == 0 and isinstance(message.answer, Accepted):
                     cause = message.cause
-                    self.network.sessions.add((str(peer), cause.member, cause.incarnation + 1))
+                    self.network.sessions.add((str(peer), cause.member, joined_as(message.answer)))
                 self.world.note(self.name, lambda: f"-> {peer}: {message}")
                 self.network.send(self.name, str(peer), message)
             case shell.Append(n=n, payload=payload, nonce=nonce):

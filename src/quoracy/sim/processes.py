@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 from quoracy.core.members import Cause
-from quoracy.core.messages import Answered, Call, Moved, Told
+from quoracy.core.messages import Answered, Call, Hello, Moved, Told
 from quoracy.sdk.membership import Membership, Stage
 from quoracy.sim.checkers import Checkers
 from quoracy.sim.network import Network
@@ -134,6 +134,8 @@ class SimProcess:
         for message in self.logic.take():
             if isinstance(message, Call):
                 self._checkers.attempted(self.name, message.cause)
+            elif isinstance(message, Hello):
+                self._checkers.greeted(self.name)
             said = f"{type(message).__name__} {getattr(message, 'cause', '')}"
             self.world.note(self.name, lambda said=said: f"-> {self._host}: {said}")  # type: ignore[misc]
             self.network.send(self.name, self._host, message)

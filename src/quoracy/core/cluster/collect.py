@@ -118,7 +118,7 @@ class Collector:
         that visit, a later one is the next visit, and an earlier one would let its sender through, or hold the others
         up, where they have been long ago. None: it stands at the open generation."""
         if arrive.step > barrier.step:
-            return self._crossed(worker, barrier, now_us)
+            return self._crossed(worker, arrive, barrier, now_us)
         if arrive.step == barrier.step:
             over = barrier.newest_release(arrive.fence)
             if over is not None and over.place(worker.seat) >= 0:
@@ -127,12 +127,12 @@ class Collector:
         fix = f"go on at step {barrier.step + 1}; where steps do not grow, send the last generation as after"
         return Refusal("step_behind", why, fix)
 
-    def _crossed(self, worker: Worker, barrier: Barrier, now_us: int) -> Settled | None:
+    def _crossed(self, worker: Worker, arrive: Arrive, barrier: Barrier, now_us: int) -> Settled | None:
         """The newest generation, if it was aborted while this arrival was under way: its sender did not know, so it is
         an arrival at that generation and not at the next."""
         over = barrier.settled[-1]
         crossed = over.state is BarrierState.ABORTED and now_us < self._aborted_us.get(barrier.name, 0)
-        return over if crossed and over.place(worker.seat) > -2 else None
+        return over if crossed and over.fence == arrive.fence and over.place(worker.seat) > -2 else None
 
     def _gather(self, worker: Worker, arrive: Arrive, fleet: Fleet, generation: int, now_us: int) -> Refusal | None:
         gathering = self.gatherings.get(arrive.barrier)

@@ -29,7 +29,7 @@ from quoracy.core.cluster.views import Passage, Standing
 from quoracy.core.codec import encode
 from quoracy.core.errors import MAX_SHOWN, Refusal, Refused
 from quoracy.core.machine import Event, MemberEvent
-from quoracy.core.members import Accepted, Cause
+from quoracy.core.members import Accepted, Cause, joined_as
 from quoracy.core.messages import Answered, Call, Declined, Hello, Moved, Told, Welcome
 from quoracy.doors.calls import Registered
 from quoracy.doors.grpc.errors import detail
@@ -207,7 +207,7 @@ def item(message: Any, run: str, challenge: bytes) -> pb.ServerMessage | None:
                 said = pb.Answered(seq=cause.seq, refused=detail(answer))
             else:
                 said = pb.Answered(seq=cause.seq, accepted=_accepted(run, cause, answer))
-                incarnation += cause.seq == 0
+                incarnation = incarnation if cause.seq else joined_as(answer)
             return pb.ServerMessage(worker=cause.member, incarnation=incarnation, answered=said)
         case Welcome(member=member, incarnation=incarnation):
             welcome = pb.Welcome(incarnation=incarnation, term=message.term, entry=message.entry, challenge=challenge)

@@ -42,6 +42,10 @@ class Checkers:
         for checker in self._all:
             checker.answered(process, cause, answer)
 
+    def greeted(self, process: str) -> None:
+        for checker in self._all:
+            checker.greeted(process)
+
     def heard(self, process: str, member: str, incarnation: int) -> None:
         for checker in self._all:
             checker.heard(process, member, incarnation)

@@ -15,7 +15,7 @@ from quoracy.sim.checkers.base import Checker, Ending
 from quoracy.sim.checkers.history import Fleet, Life, read
 
 OLD_NEWS = 10
-"""Ends from before a roll-back that one visit may be told: each hello brings one, and stragglers and doubles do."""
+"""Ends from before a roll-back that one visit may be told, beside those that its hellos bring: stragglers, doubles."""
 
 
 class Barriers(Checker):
@@ -36,6 +36,12 @@ class Barriers(Checker):
         self._stood[key] = min(after, self._stood.get(key, after))
         self._visits[process, arrive.barrier] = arrive
         self._old_news[process, arrive.barrier] = 0
+
+    def greeted(self, process: str) -> None:
+        """It brings the newest end again, or twice if it is doubled on its way."""
+        for key in self._old_news:
+            if key[0] == process:
+                self._old_news[key] -= 2
 
     def told(self, process: str, passage: Passage) -> None:
         visit = self._visits.get((process, passage.barrier))

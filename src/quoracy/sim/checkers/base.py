@@ -46,6 +46,9 @@ class Checker:
     def answered(self, _process: str, cause: Cause, answer: Accepted | Refusal) -> None:
         """A process received this answer, perhaps not for the first time."""
 
+    def greeted(self, _process: str) -> None:
+        """A process said hello: all its views will be sent again."""
+
     def heard(self, _process: str, member: str, incarnation: int) -> None:
         """A heartbeat that this process sent was taken in, as one of that incarnation."""
 

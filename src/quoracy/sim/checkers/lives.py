@@ -6,7 +6,7 @@ from __future__ import annotations
 from quoracy.core.cluster.events import BarrierReleased, WorkerRegistered
 from quoracy.core.errors import Refusal
 from quoracy.core.journal import CommandRefused
-from quoracy.core.members import Accepted, Cause
+from quoracy.core.members import Accepted, Cause, joined_as
 from quoracy.sim.checkers.base import Checker, Ending
 from quoracy.sim.checkers.history import Fleet, Life, read
 
@@ -20,7 +20,7 @@ class Lives(Checker):
 
     def answered(self, process: str, cause: Cause, answer: Accepted | Refusal) -> None:
         if cause.seq == 0 and isinstance(answer, Accepted):
-            self._was.setdefault(process, set()).add(Life(cause.member, cause.incarnation + 1))
+            self._was.setdefault(process, set()).add(Life(cause.member, joined_as(answer)))
 
     def heard(self, process: str, member: str, incarnation: int) -> None:
         if (life := Life(member, incarnation)) not in self._was.get(process, ()):
