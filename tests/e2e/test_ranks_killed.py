@@ -118,7 +118,10 @@ def test_the_proposer_dies_around_any_operation_and_the_rest_go_on_in_time(store
         doomed.next.hear("it")
         doomed.next.tell(json.dumps([[], ""]))
         ways = ways_on(store)
-        assert doomed.next.hear("proposed") == ways
+        lost_race = ways[: ways.index("Append") + 1]  # on a busy machine another rank may have been faster
+        while (proposed := doomed.next.hear("proposed")) == lost_race:
+            pass
+        assert proposed == ways
         for at, side in points(store):
             plan = ways[: at + 1]
             in_time(lambda plan=plan, side=side: doomed.kill((plan, side)), f"{side} {ways[at]}")  # type: ignore[misc]

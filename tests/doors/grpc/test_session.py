@@ -13,6 +13,7 @@ from tests.doors.crowds import Sessions
 from tests.doors.grpc.conftest import opened
 from tests.doors.grpc.talk import RUN, Chat, Talk, door, fresh, place
 from tests.e2e.command import until
+from tests.soak import soaking
 
 from quoracy.coordinator import Coordinator
 from quoracy.core.errors import Refusal
@@ -210,19 +211,25 @@ def test_there_are_only_so_many_streams(tmp_path: Path) -> None:
             assert next_one.ready("w1").incarnation == 2
 
 
+CROWD = 300 if soaking("hostile") else 60
+"""That come at the same moment, five times. How many a client's library can bear depends on what else its machine does:
+beyond, some calls end with an inner error of its own."""
+
+
+@pytest.mark.soak("hostile", shorter=True)
 def test_everybody_who_is_turned_away_learns_why(tmp_path: Path) -> None:
     """Also a client that is still writing when the call would end, whose library would tell it of an inner error."""
 
     async def crowd(address: str) -> dict[tuple[str, str], int]:
         async with Sessions(address) as sessions:
             for _ in range(5):
-                await sessions.come(300)
+                await sessions.come(CROWD)
             return dict(sessions.told)
 
     with opened(tmp_path, grpc={"max_streams": 1}) as running:
         running.create(RUN)
         told = asyncio.run(crowd(place(running)))
-    assert told == {("OK", "welcome"): 1, ("RESOURCE_EXHAUSTED", "too_fast"): 1499}
+    assert told == {("OK", "welcome"): 1, ("RESOURCE_EXHAUSTED", "too_fast"): 5 * CROWD - 1}
 
 
 def test_one_address_has_only_so_many_streams_and_calls(tmp_path: Path) -> None:
