@@ -76,6 +76,7 @@ bench: $(READY)  ## every measurement, with its target
 	$(BIN)/quoracy bench sim
 	$(BIN)/quoracy bench heartbeats
 	$(BIN)/quoracy bench barrier
+	$(BIN)/quoracy bench sdk
 	$(BIN)/quoracy bench memory
 	$(BIN)/quoracy bench grpc
 	$(BIN)/quoracy bench http

@@ -255,7 +255,8 @@ class Worker:
         return []
 
     def stands(self, standing):
-        """Taking part begins when the run says idle; a worker that has to recover says when it has."""
+        """Taking part begins when the run says idle, or training once a barrier was passed; a worker that has to
+        recover says when it has."""
         if standing.incarnation > self.incarnation:
             raise SystemExit("superseded")
         if standing.closed:
@@ -266,7 +267,7 @@ class Worker:
             self.fence, self.arrival, self.ready = standing.fence, None, False
         if standing.state == pb.WORKER_STATE_RECOVERING and self.command is None:
             return [self.report(pb.REPORTED_STATE_IDLE)]
-        if standing.state != pb.WORKER_STATE_IDLE or self.ready:
+        if standing.state not in (pb.WORKER_STATE_IDLE, pb.WORKER_STATE_TRAINING) or self.ready:
             return []
         self.ready = True
         mark = standing.barriers["step"]

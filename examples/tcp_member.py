@@ -112,7 +112,7 @@ class Member:
 def live(host: str, port: int, run: str, name: str) -> int:
     """A whole run. Returns the model that it ended with."""
     line = Line(host, port)
-    line.say("greet", 1, 1, "", "a member without an SDK")
+    line.say("greet", 2, 2, "", "a member without an SDK")
     _, challenge, *_ = line.hear("greeted")
     line.say("ask", 1, "settings", run, {})
     _, settings, _ = line.hear("replied")

@@ -57,7 +57,7 @@ def wait(line: Line, wanted: str) -> list[Any]:
 
 def live(host: str, port: int, run: str, member: str) -> tuple[list[int], float]:
     line = Line(host, port)
-    line.say("greet", 1, 1, "", "a participant without an SDK")
+    line.say("greet", 2, 2, "", "a participant without an SDK")
     wait(line, "greeted")
     line.say("ask", 1, "weights", run, {})
     _, places, _ = wait(line, "replied")

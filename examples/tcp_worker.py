@@ -71,7 +71,7 @@ class Life:
         while True:
             try:
                 self.line = Line(*self.place)
-                self.line.say("greet", 1, 1, "", "a worker without an SDK")
+                self.line.say("greet", 2, 2, "", "a worker without an SDK")
                 self.line.say("hello", self.run, self.member, self.incarnation, "")
                 if self.open:
                     self.line.say(*self.open)

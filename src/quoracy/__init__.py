@@ -16,9 +16,9 @@ launch/    processes on this machine, for demonstrations and measurements
 bench/     what `quoracy bench` measures
 cli/       the command line, one file per verb
 
-A training script needs no more than is here: ``quoracy.connect``, ``quoracy.ranks``, ``quoracy.participate``, all also
-with ``_async``, ``quoracy.join``, and what they raise. Names are looked up when they are first used, because the core,
-the command line and the sidecar do not need them.
+A training script needs no more than is here: ``quoracy.connect``, ``quoracy.ranks``, ``quoracy.participate``,
+``quoracy.join``, all also with ``_async``, and what they raise. Names are looked up when they are first used, because
+the core, the command line and the heartbeat process do not need them.
 """
 
 from __future__ import annotations
@@ -31,26 +31,18 @@ from quoracy.version import __version__
 if TYPE_CHECKING:
     from quoracy.core.cluster.views import Passage
     from quoracy.core.errors import ConfigError, QuoracyError
-    from quoracy.sdk.aio import AsyncWorker
-    from quoracy.sdk.connecting import connect, connect_async
-    from quoracy.sdk.errors import (
+    from quoracy.sdk.client.errors import (
         AccessDenied,
-        BarrierAborted,
-        BarrierError,
-        BarrierTimeout,
         Closed,
         CutOff,
         Draining,
         Ejected,
         Ended,
         Forked,
-        GivenUp,
+        HeartbeatProcessFailed,
         Quarantined,
         Rejected,
-        RolledBack,
         RunClosed,
-        Setback,
-        SidecarFailed,
         Stopped,
         Superseded,
         UnfitUpdate,
@@ -58,49 +50,66 @@ if TYPE_CHECKING:
         WeightsFailed,
         WorkerError,
     )
-    from quoracy.sdk.iteration import Iteration
-    from quoracy.sdk.joining import join
-    from quoracy.sdk.member import MemberSummary
-    from quoracy.sdk.member_news import MemberNews
-    from quoracy.sdk.mirror import Order
-    from quoracy.sdk.news import News
-    from quoracy.sdk.participating import participate
-    from quoracy.sdk.participating_aio import participate_async
-    from quoracy.sdk.ranks import Ranks, ranks
-    from quoracy.sdk.ranks_aio import AsyncIteration, AsyncRanks, ranks_async
-    from quoracy.sdk.tasks import ParticipantNews, Summary, Task
-    from quoracy.sdk.worker import Worker
+    from quoracy.sdk.cluster.aio import AsyncWorker
+    from quoracy.sdk.cluster.api import connect, connect_async
+    from quoracy.sdk.cluster.client import Order
+    from quoracy.sdk.cluster.errors import (
+        BarrierAborted,
+        BarrierError,
+        BarrierTimeout,
+        GivenUp,
+        RolledBack,
+        Setback,
+    )
+    from quoracy.sdk.cluster.worker import Worker
+    from quoracy.sdk.federated.aio import participate_async
+    from quoracy.sdk.federated.api import participate
+    from quoracy.sdk.federated.task import ParticipantNews, Summary, Task
+    from quoracy.sdk.ranks.aio import AsyncIteration, AsyncRanks, ranks_async
+    from quoracy.sdk.ranks.api import Ranks, ranks
+    from quoracy.sdk.ranks.events import News
+    from quoracy.sdk.ranks.iteration import Iteration
+    from quoracy.sdk.witnessed.aio import join_async
+    from quoracy.sdk.witnessed.api import join
+    from quoracy.sdk.witnessed.events import MemberNews
+    from quoracy.sdk.witnessed.member import MemberSummary
 
 _ERRORS = (
-    "AccessDenied", "BarrierAborted", "BarrierError", "BarrierTimeout", "Closed", "CutOff", "Draining", "Ejected",
-    "Ended", "Forked", "GivenUp", "Quarantined", "Rejected", "RolledBack", "RunClosed", "Setback", "SidecarFailed",
-    "Stopped", "Superseded", "UnfitUpdate", "Unreachable", "WeightsFailed", "WorkerError",
+    "AccessDenied", "Closed", "CutOff", "Draining", "Ejected", "Ended", "Forked", "HeartbeatProcessFailed",
+    "Quarantined", "Rejected", "RunClosed", "Stopped", "Superseded", "UnfitUpdate", "Unreachable", "WeightsFailed",
+    "WorkerError",
 )  # fmt: skip
-_LATER = dict.fromkeys(_ERRORS, "sdk.errors") | {
-    "AsyncIteration": "sdk.ranks_aio",
-    "AsyncRanks": "sdk.ranks_aio",
-    "AsyncWorker": "sdk.aio",
-    "ConfigError": "core.errors",
-    "Iteration": "sdk.iteration",
-    "MemberNews": "sdk.member_news",
-    "MemberSummary": "sdk.member",
-    "News": "sdk.news",
-    "Order": "sdk.mirror",
-    "ParticipantNews": "sdk.tasks",
-    "Passage": "core.cluster.views",
-    "QuoracyError": "core.errors",
-    "Ranks": "sdk.ranks",
-    "Summary": "sdk.tasks",
-    "Task": "sdk.tasks",
-    "Worker": "sdk.worker",
-    "connect": "sdk.connecting",
-    "connect_async": "sdk.connecting",
-    "join": "sdk.joining",
-    "participate": "sdk.participating",
-    "participate_async": "sdk.participating_aio",
-    "ranks": "sdk.ranks",
-    "ranks_async": "sdk.ranks_aio",
-}
+_BARRIER_ERRORS = ("BarrierAborted", "BarrierError", "BarrierTimeout", "GivenUp", "RolledBack", "Setback")
+_LATER = (
+    dict.fromkeys(_ERRORS, "sdk.client.errors")
+    | dict.fromkeys(_BARRIER_ERRORS, "sdk.cluster.errors")
+    | {
+        "AsyncIteration": "sdk.ranks.aio",
+        "AsyncRanks": "sdk.ranks.aio",
+        "AsyncWorker": "sdk.cluster.aio",
+        "ConfigError": "core.errors",
+        "Iteration": "sdk.ranks.iteration",
+        "MemberNews": "sdk.witnessed.events",
+        "MemberSummary": "sdk.witnessed.member",
+        "News": "sdk.ranks.events",
+        "Order": "sdk.cluster.client",
+        "ParticipantNews": "sdk.federated.task",
+        "Passage": "core.cluster.views",
+        "QuoracyError": "core.errors",
+        "Ranks": "sdk.ranks.api",
+        "Summary": "sdk.federated.task",
+        "Task": "sdk.federated.task",
+        "Worker": "sdk.cluster.worker",
+        "connect": "sdk.cluster.api",
+        "connect_async": "sdk.cluster.api",
+        "join": "sdk.witnessed.api",
+        "join_async": "sdk.witnessed.aio",
+        "participate": "sdk.federated.api",
+        "participate_async": "sdk.federated.aio",
+        "ranks": "sdk.ranks.api",
+        "ranks_async": "sdk.ranks.aio",
+    }
+)
 
 __all__ = [
     "AccessDenied",
@@ -118,6 +127,7 @@ __all__ = [
     "Ended",
     "Forked",
     "GivenUp",
+    "HeartbeatProcessFailed",
     "Iteration",
     "MemberNews",
     "MemberSummary",
@@ -132,7 +142,6 @@ __all__ = [
     "RolledBack",
     "RunClosed",
     "Setback",
-    "SidecarFailed",
     "Stopped",
     "Summary",
     "Superseded",
@@ -146,6 +155,7 @@ __all__ = [
     "connect",
     "connect_async",
     "join",
+    "join_async",
     "participate",
     "participate_async",
     "ranks",

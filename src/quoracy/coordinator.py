@@ -28,7 +28,7 @@ import uvloop
 from quoracy.config import HostSettings, ServerConfig, Store, check_binding, load_config
 from quoracy.config.load import log_levels
 from quoracy.config.objects_url import parse_objects
-from quoracy.core.errors import ConfigError, Refusal, Refused
+from quoracy.core.errors import AWHILE_S, ConfigError, Refusal, Refused
 from quoracy.core.kinds import KINDS
 from quoracy.doors.auth import ANYONE, Authority, Meter, check_proof, server_context
 from quoracy.doors.calls import Calls
@@ -89,6 +89,7 @@ class Running:
         return replied.value
 
     def hush(self) -> None:
+        self.server.hush()
         for door in self.doors:
             door.hush()
 
@@ -104,7 +105,7 @@ class Running:
         """Take no new members, finish what is under way, tell everybody, and go."""
         self.service.draining = True
         self.hush()
-        refusal = Refusal("draining", "this server stops", "connect again in a while; nothing is lost")
+        refusal = Refusal("draining", "this server stops", "connect again in a while; nothing is lost", AWHILE_S)
         try:
             await asyncio.wait_for(self.server.settle(), self._drain_s)
         except TimeoutError:

@@ -14,15 +14,15 @@ import pytest
 
 from quoracy.coordinator import Coordinator
 from quoracy.core.errors import ConfigError, QuoracyError, Refusal, Refused
-from quoracy.sdk.asking import Asker
-from quoracy.sdk.errors import Unreachable
+from quoracy.sdk.client.ask import Asker
+from quoracy.sdk.client.errors import Unreachable
 from quoracy.trust import server_context
 from quoracy.trust.ca import create_authority
 from quoracy.wire.frames import FrameReader, frame
 from quoracy.wire.messages import Ask, Goodbye, Greet, Greeted, Replied, to_server
 
 Behave = Callable[[socket.socket], None]
-GREETED = Greeted(1, bytes(32), "quoracy", "admin")
+GREETED = Greeted(2, bytes(32), "quoracy", "admin")
 
 
 @contextlib.contextmanager

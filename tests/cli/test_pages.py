@@ -82,6 +82,19 @@ def test_those_that_matter_come_first() -> None:
     assert [row.rstrip().endswith(tail) for row, tail in zip(rows, tails, strict=False)] == [True] * 6
 
 
+def test_who_is_awaited_at_one_barrier_and_waits_at_another_is_shown_with_both() -> None:
+    shown = fleet([worker(0, waits=True), worker(1)], [barrier(arrived=1, missing=["worker-0000", "worker-0001"])])
+    rows = [line.rstrip() for line in printed(page(shown, None), 120) if "worker-000" in line][1:]
+    assert rows[0].endswith("awaited at step, waits at another")
+    assert rows[1].endswith("awaited at step")
+
+
+def test_what_is_due_happens_at_any_moment_and_not_in_nothing() -> None:
+    due = [wait("a heartbeat", "worker-0000", left_us=0)]
+    assert "it is lost at any moment" in "".join(printed(waits_table(due)))
+    assert "silent: lost at any moment" in "".join(printed(page(fleet([worker(0)], [], due), None), 120))
+
+
 def test_everybody_is_counted_and_who_is_not_shown_too() -> None:
     lines = printed(page(BIG, 24))
     assert "1,000 workers (" in lines[-1]

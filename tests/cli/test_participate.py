@@ -19,7 +19,7 @@ from quoracy.core.errors import CATALOG, ConfigError
 from quoracy.learn import mlp
 from quoracy.learn.digits import load
 from quoracy.learn.trainers import digits, initial, parse_part, samples_of
-from quoracy.sdk.arrays import load as load_weights
+from quoracy.sdk.federated.arrays import load as load_weights
 
 MAIN = "from quoracy.cli import main; main()"
 TRAINER = """

@@ -12,7 +12,6 @@ from tests.core.federated.scenes import SCENES as FEDERATED_SCENES
 from tests.core.scribe import created
 from tests.core.witnessed.scenes import SCENES as WITNESSED_SCENES
 
-from quoracy.core.cluster import KIND as CLUSTER
 from quoracy.core.cluster.events import (
     RunStopped,
     WorkerCheckpointing,
@@ -21,14 +20,15 @@ from quoracy.core.cluster.events import (
     WorkerReady,
     WorkerTraining,
 )
-from quoracy.core.federated import KIND as FEDERATED
+from quoracy.core.cluster.kind import KIND as CLUSTER
+from quoracy.core.federated.kind import KIND as FEDERATED
 from quoracy.core.machine import Kind
 from quoracy.core.members import Cause
-from quoracy.core.ranks import KIND as RANKS
 from quoracy.core.ranks.events import RankArrived, RankBeat, RankJoined, RankLeft
 from quoracy.core.ranks.events import RunStopped as RanksStopped
+from quoracy.core.ranks.kind import KIND as RANKS
 from quoracy.core.run import Kinds
-from quoracy.core.witnessed import KIND as WITNESSED
+from quoracy.core.witnessed.kind import KIND as WITNESSED
 
 Key = tuple[str, str]
 

@@ -12,7 +12,7 @@ from quoracy.core.batch import Batch
 from quoracy.core.codec import digest, encode
 from quoracy.core.dice import SEED_BYTES, Cup
 from quoracy.core.errors import Refusal
-from quoracy.core.journal import NONCE_BYTES, Entry, HostTook, RunCreated, Seeding, chain_seed, decode_entry
+from quoracy.core.journal import FORMAT, NONCE_BYTES, Entry, HostTook, RunCreated, Seeding, chain_seed, decode_entry
 from quoracy.core.machine import Event
 from quoracy.core.members import Accepted, Cause, Repeat
 from quoracy.core.run import Decided, Kinds, Run
@@ -95,7 +95,7 @@ def bare_entry(run: Run, *pairs: Pair, **changes: Any) -> bytes:
     """The next entry of the run, holding whatever is asked for: nothing is decided."""
     head = run.head
     entry = Entry(
-        1, head.run, head.n + 1, head.at_us, bytes(SEED_BYTES), head.term, head.host, bytes(NONCE_BYTES), head.digest,
-        b"", raw_events(*pairs),
+        FORMAT, head.run, head.n + 1, head.at_us, bytes(SEED_BYTES), head.term, head.host, bytes(NONCE_BYTES),
+        head.digest, b"", raw_events(*pairs),
     )  # fmt: skip
     return encode(msgspec.structs.replace(entry, **changes))

@@ -23,7 +23,7 @@ from quoracy.core.errors import MAX_SHOWN, ConfigError, shown
 from quoracy.core.journal import RunCreated
 from quoracy.core.kinds import KINDS
 from quoracy.core.run import Run, fold
-from quoracy.sdk.address import parse_address
+from quoracy.sdk.client.address import parse_address
 
 ENORMOUS: list[Any] = [
     "1e-20000000", "1e20000000", "0." + "0" * 30 + "1", "9" * 39, "1/0", "0/1", "-1/2", "1_0/2_0", "٣/٤", "inf", "nan",
@@ -87,7 +87,7 @@ def test_no_value_of_a_setting_is_computed_with_before_it_is_bounded(kind: str) 
 
 def tried(kind: str, config: dict[str, Any]) -> Run | str:
     try:
-        return Run.create(KINDS, RunCreated("r", kind, 1, config), new=True)
+        return Run.create(KINDS, RunCreated("r", kind, 1, config))
     except ConfigError as error:
         return str(error)
 
@@ -101,7 +101,7 @@ def test_settings_of_an_own_rule_are_bounded_however_deep() -> None:
             continue
         rule = {"rule": "own", "of": "a:B", "settings": {"x": [1, value]}}
         with pytest.raises(ConfigError) as caught:
-            Run.create(KINDS, RunCreated("r", "federated", 1, {"aggregation": rule}), new=True)
+            Run.create(KINDS, RunCreated("r", "federated", 1, {"aggregation": rule}))
         assert caught.value.field.startswith("aggregation.settings.x[1]")
 
 

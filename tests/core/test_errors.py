@@ -7,12 +7,27 @@ import inspect
 import re
 from pathlib import Path
 
+import msgspec
 import pytest
 
 import quoracy
 from quoracy.core import errors
+from quoracy.core.cluster import table as cluster
 from quoracy.core.codec import MAX_WHY, malformed
-from quoracy.core.errors import CATALOG, ConfigError, EntriesGone, JournalCorrupt, JournalGap, QuoracyError, Refusal
+from quoracy.core.errors import (
+    CATALOG,
+    ConfigError,
+    EntriesGone,
+    JournalCorrupt,
+    JournalGap,
+    QuoracyError,
+    Refusal,
+    Retry,
+)
+from quoracy.core.federated import table as federated
+from quoracy.core.machine import By, Refuse
+from quoracy.core.ranks import table as ranks
+from quoracy.core.witnessed import table as witnessed
 from quoracy.doors.http.problems import OWN
 
 SOURCE = Path(quoracy.__path__[0])
@@ -89,6 +104,83 @@ def test_a_code_has_a_place_on_every_door(code: str) -> None:
     assert entry.grpc in GRPC
     assert 400 <= entry.http <= 599
     assert 1 <= entry.exit <= 125
+    assert isinstance(entry.retry, Retry)
+
+
+def codes_that_are(retry: Retry) -> set[str]:
+    return {code for code, entry in CATALOG.items() if entry.retry is retry}
+
+
+def test_what_ends_a_member_is_over_and_nothing_else_is() -> None:
+    assert codes_that_are(Retry.OVER) == {
+        "superseded", "key_mismatch", "run_closed", "unknown_member", "unknown_worker", "roster_full", "quarantined",
+        "ejected", "too_many_ids", "store_lost",
+    }  # fmt: skip
+
+
+def test_what_a_server_says_while_it_is_busy_full_or_going_is_tried_later() -> None:
+    said = {"too_fast", "overloaded", "draining", "not_serving", "unreachable", "come_later", "fleet_full"}
+    assert said <= codes_that_are(Retry.LATER)
+
+
+def test_a_request_that_is_wrong_in_itself_is_never_sent_again() -> None:
+    """Those that gRPC calls an argument, a permission, or a bug of ours."""
+    wrong = {"INVALID_ARGUMENT", "PERMISSION_DENIED", "UNAUTHENTICATED", "NOT_FOUND", "UNIMPLEMENTED", "OUT_OF_RANGE"}
+    assert not {code for code in codes_that_are(Retry.LATER) if CATALOG[code].grpc in wrong}
+    assert CATALOG["bug"].retry is CATALOG["fold_diverged"].retry is Retry.CHANGED
+
+
+def test_what_can_never_be_taken_again_is_not_told_as_unavailable() -> None:
+    """Clients of gRPC repeat UNAVAILABLE by themselves."""
+    assert {entry.retry for entry in CATALOG.values() if entry.grpc == "UNAVAILABLE"} == {Retry.LATER}
+
+
+def test_a_refusal_that_is_remembered_is_none_that_passes() -> None:
+    """A member that sends its command again would be told the same for ever."""
+    remembered = {
+        row.code
+        for module in (cluster, federated, witnessed, ranks)
+        for one in module.TABLES
+        for (_, event), row in one.rows.items()
+        if isinstance(row, Refuse) and event.by is By.MEMBER and not event.joins
+    }
+    assert remembered
+    assert not remembered & codes_that_are(Retry.LATER)
+
+
+HAND_MADE = {
+    "hosts/server.py": "what concerns the store of all runs",
+    "launch/crowd.py": "what a crowd of a benchmark expects",
+    "sdk/client/heartbeat.py": "what ends an incarnation, and not its member",
+    "sdk/cluster/operations.py": "what sets a script back",
+    "sdk/federated/participant.py": "what another try sends anew",
+    "sdk/witnessed/session.py": "what ends an incarnation, and not its member",
+    "sim/checkers/answers.py": "what nobody wrote down",
+}
+"""Sets of codes that do not follow from the catalog, and what they are about."""
+
+
+def test_what_may_be_sent_again_is_in_the_catalog_and_in_no_other_list() -> None:
+    found = set()
+    for path in SOURCE.rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.Set):
+                codes = {item.value for item in node.elts if isinstance(item, ast.Constant)}
+                if len(codes & CATALOG.keys()) > 1:
+                    found.add(path.relative_to(SOURCE).as_posix())
+    assert found == HAND_MADE.keys()
+
+
+def test_a_code_that_is_not_known_here_is_not_sent_again() -> None:
+    assert Refusal("of_a_newer_server", "why", "fix").retry is Retry.CHANGED
+
+
+def test_when_to_ask_again_is_a_field_and_not_a_sentence() -> None:
+    advised = Refusal("come_later", "full", "try again in 99 s", 2.5)
+    assert advised.retry_after_s == 2.5
+    assert Refusal("come_later", "full", "try again in 99 s").retry_after_s is None
+    assert msgspec.msgpack.decode(msgspec.msgpack.encode(advised), type=Refusal) == advised
+    assert "try again" not in str(Refusal("come_later", "full", "wait", 2.5))
 
 
 def test_every_exception_names_a_code_of_the_catalog() -> None:

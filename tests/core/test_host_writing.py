@@ -465,6 +465,45 @@ def test_a_peer_that_went_away_meanwhile_is_shown_nothing_more() -> None:
     assert {peer for peer, _ in byhand.sent(hand.land())} == {"b"}
 
 
+def read_again(hand: Hand) -> list[Any]:
+    """Somebody wrote in this host's name and term: it folds the journal anew, and goes on serving."""
+    hand.call("a", *count("a", 1, 1))
+    mine = under_way(hand)
+    other = tallying("a", "b")
+    other.call("b", *count("b", 1, 4))
+    theirs = under_way(other)
+    hand.journal.entries = [*other.journal.entries, theirs.payload]
+    hand.report(Taken(mine.nonce, theirs.payload))
+    return [mine, theirs]
+
+
+def test_whoever_listened_is_told_everything_when_the_journal_was_read_again() -> None:
+    """One that waits says nothing by which it could be found again, and heartbeats come another way."""
+    hand = tallying("a", "b")
+    read_again(hand)
+    hand.sent()
+    hand.load()
+    assert hand.host.phase is Phase.SERVING
+    told = hand.sent(Told)
+    assert {peer for peer, _ in told} == {"a", "b"}
+    assert {message.topic for peer, message in told if peer == "b"} == set(machine_topics(hand, "b"))
+    assert {peer for peer, _ in byhand.sent(hand.land(), Told)} == {"a", "b"}, "and of what comes next"
+
+
+def test_whoever_went_away_while_the_journal_was_read_again_is_told_nothing() -> None:
+    hand = tallying("a", "b")
+    read_again(hand)
+    hand.report(Disconnected("b"))
+    hand.sent()
+    hand.load()
+    assert {peer for peer, _ in hand.sent(Told)} == {"a"}
+
+
+def machine_topics(hand: Hand, member: str) -> list[str]:
+    assert hand.host.run is not None
+    return hand.host.run.machine.topics(member)
+
+
 # -- a slow store --------------------------------------------------------------------------------------------------
 
 

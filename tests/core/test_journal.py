@@ -14,7 +14,7 @@ from tests.core.histories import busy_history
 from tests.core.scribe import RUN, Scribe, bare_entry, created, doctored, raw_events
 
 from quoracy.core.codec import NO_DIGEST, digest, encode
-from quoracy.core.errors import ConfigError, FoldDiverged, JournalCorrupt, JournalNewer
+from quoracy.core.errors import ConfigError, FoldDiverged, JournalCorrupt, JournalNewer, JournalOlder
 from quoracy.core.journal import (
     FORMAT,
     HostTook,
@@ -27,9 +27,9 @@ from quoracy.core.journal import (
 from quoracy.core.kinds import KINDS
 from quoracy.core.run import Run, UnknownRules, fold
 
-FIXTURE = Path(__file__).parent / "fixtures" / "journal-format-1.json"
+FIXTURE = Path(__file__).parent / "fixtures" / "journal-format-2.json"
 HISTORY = busy_history()
-WORLD = (JournalCorrupt, JournalNewer, FoldDiverged)
+WORLD = (JournalCorrupt, JournalNewer, JournalOlder, FoldDiverged)
 
 
 def before(n: int) -> Run:
@@ -179,6 +179,12 @@ def test_the_first_entry_creates_the_run_it_belongs_to_and_no_other() -> None:
     other = created("cluster", run="other")
     with pytest.raises(JournalCorrupt, match="belongs to run 'demo'"):
         fold(KINDS, RUN, [doctored(HISTORY.payloads[0], events=raw_events((None, other)))])
+
+
+def test_a_journal_of_0_1_is_refused_with_a_clear_word() -> None:
+    for payload in (doctored(HISTORY.payloads[1], format=1), encode([1, RUN, 2, {"all": "different"}])):
+        with pytest.raises(JournalOlder, match=r"entry 2 has format 1, of Quoracy 0\.1, which is not read since 0\.2"):
+            decode_entry(payload, RUN, 2)
 
 
 def test_a_run_is_created_once() -> None:

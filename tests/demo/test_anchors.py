@@ -61,13 +61,13 @@ def good() -> dict[str, Curve]:
 @pytest.mark.parametrize("experiment", ALL, ids=lambda one: one.name)
 def test_every_experiment_may_be_created(experiment: Experiment) -> None:
     config = task_config(experiment.settings(), experiment.config(experiment.rounds))
-    Run.create(KINDS, created("federated", config), new=True)
+    Run.create(KINDS, created("federated", config))
 
 
 @pytest.mark.parametrize("rule", ["krum", "multi_krum", "bulyan"])
 def test_a_task_in_which_all_take_part_is_small_enough_to_be_compared(rule: str) -> None:
     config = task_config(Settings("digits", parts=1000), {"per_round": 0, "aggregation": {"rule": rule}})
-    Run.create(KINDS, created("federated", config), new=True)
+    Run.create(KINDS, created("federated", config))
 
 
 def missed(**changes: Curve) -> set[str]:

@@ -23,14 +23,14 @@ PATIENCE_S = 20.0
 
 
 class Talk:
-    def __init__(self, url: str, greet: bool = True, token: str = "") -> None:
+    def __init__(self, url: str, greet: bool = True, token: str = "", heartbeats: bool = False) -> None:
         host, _, port = url.rpartition("/")[2].rpartition(":")
         self.socket = socket.create_connection((host, int(port)), timeout=PATIENCE_S)
         self._reader = FrameReader()
         self.heard: list[Any] = []
         self.greeted: Greeted | None = None
         if greet:
-            self.say(Greet(1, 1, token))
+            self.say(Greet(2, 2, token, "", heartbeats))
             first = self.hear(Greeted, Goodbye)
             self.greeted = first if isinstance(first, Greeted) else None
 

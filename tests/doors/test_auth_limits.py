@@ -42,6 +42,7 @@ def test_a_burst_passes_and_one_more_does_not() -> None:
     refusal = too_fast(meter.spend("a", 1, 0, 0))
     assert "more than 10 messages" in refusal.why
     assert refusal.fix.startswith("wait 100 ms")
+    assert refusal.retry_after_s == 0.1
 
 
 def test_room_comes_back_to_the_microsecond() -> None:

@@ -10,7 +10,7 @@ from tests.doors.grpc.talk import Talk, place
 from tests.doors.http.live import live, problem, raw
 
 from quoracy.core.errors import Refused
-from quoracy.sdk.asking import Asker
+from quoracy.sdk.client.ask import Asker
 from quoracy.wire.pb import coordinator_pb2 as pb
 
 QUORUM = "1e-20000000"

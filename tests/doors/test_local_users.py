@@ -24,7 +24,7 @@ from quoracy.core.messages import Declined
 from quoracy.doors import local_users
 from quoracy.doors.auth import MemberKey, Role
 from quoracy.doors.local_users import LocalUsers, Netlink, place_of, read_tables
-from quoracy.sdk.asking import Asker
+from quoracy.sdk.client.ask import Asker
 from quoracy.wire.messages import Goodbye
 from quoracy.wire.pb import coordinator_pb2 as pb
 
@@ -158,7 +158,7 @@ def test_a_server_that_runs_as_the_overflow_user_of_a_small_namespace_cannot_tel
 def local_users_greeting(token: str = "") -> Any:
     from quoracy.wire.messages import Greet
 
-    return Greet(1, 1, token)
+    return Greet(2, 2, token)
 
 
 class Shared(NamedTuple):

@@ -8,17 +8,25 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from msgspec import Raw
 from tests.doors.talk import RUN, Talk
+from tests.e2e.command import until
 
+import quoracy
 from quoracy.coordinator import Coordinator
-from quoracy.core.cluster.events import BarrierReleased, RunStopped, WorkerReady
+from quoracy.core.cluster.events import BarrierReleased, RunStopped, WorkerReady, WorkerRegistered
+from quoracy.core.codec import encode
 from quoracy.core.errors import ConfigError, Refusal, Refused
-from quoracy.core.members import Accepted, Cause
-from quoracy.core.messages import Declined, Hello, Told, Welcome
+from quoracy.core.federated.events import ParticipantJoined
+from quoracy.core.kinds import KINDS
+from quoracy.core.members import Accepted, Cause, signed_by_joiner
+from quoracy.core.messages import Call, Declined, Hello, Told, Welcome
+from quoracy.core.witnessed.events import MemberJoined
 from quoracy.doors.auth import Authority, Role
-from quoracy.doors.tcp import TcpDoor
+from quoracy.doors.kinds import MEMBERS
+from quoracy.doors.tcp import KEEPALIVE, Connection, TcpDoor
 from quoracy.trust import MemberKey
-from quoracy.wire.messages import Goodbye, Greet, Greeted
+from quoracy.wire.messages import Goodbye, Granted, Greet, Greeted
 
 
 @pytest.fixture
@@ -36,7 +44,7 @@ def test_a_worker_lives_its_life_over_tcp(coordinator: Coordinator) -> None:
         talk.arrive("w1", step=0)
         assert talk.passed("w1")["released"] is True
         shown = coordinator.show(RUN)
-        assert [worker["state"] for worker in shown["workers"]] == ["Idle"]
+        assert [worker["state"] for worker in shown["workers"]] == ["Training"]
         assert shown["barriers"][0]["released"] == 1
 
 
@@ -90,7 +98,7 @@ def test_speaking_before_greeting_and_greeting_twice_are_refused(coordinator: Co
         talk.hello("w1")
         assert "before a greeting" in talk.hear(Goodbye).refusal.why
     with Talk(coordinator.url) as talk:
-        talk.say(Greet(1, 1))
+        talk.say(Greet(2, 2))
         assert "second greeting" in talk.hear(Goodbye).refusal.why
 
 
@@ -108,7 +116,41 @@ def test_an_unknown_run_is_named_with_those_there_are(coordinator: Coordinator) 
         refusal = talk.call(Cause("w1", 1, 1), WorkerReady("w1", 1), run="nowhere")
         assert isinstance(refusal, Refusal)
         assert refusal.code == "unknown_run"
-        assert RUN in refusal.why
+        assert f"(there are: {RUN})" in refusal.why
+
+
+def test_a_typo_in_the_name_of_a_run_is_answered_with_the_name_that_was_meant(coordinator: Coordinator) -> None:
+    with Talk(coordinator.url) as talk:
+        refusal = talk.call(Cause("w1", 1, 1), WorkerReady("w1", 1), run="dmeo")
+        assert refusal == Refusal(
+            "unknown_run", "there is no run 'dmeo' here; did you mean 'demo'?", "correct the name"
+        )
+        talk.say(Hello("dmeo", "w1"))
+        assert talk.hear(Declined).refusal == refusal
+
+
+def test_a_run_of_another_kind_is_told_by_its_kind_with_the_call_that_joins_it(coordinator: Coordinator) -> None:
+    nonce, cause = bytes(16), Cause("p1", 0, 0)
+    coordinator.create("rounds", "federated")
+    with Talk(coordinator.url) as talk:
+        assert talk.call(cause, ParticipantJoined("p1", 0, nonce)) == Refusal(
+            "wrong_kind", "demo is a cluster run, and participants join federated runs",
+            "join it with quoracy.connect, or name a federated run",
+        )  # fmt: skip
+        refused = talk.call(cause, MemberJoined("p1", 0, nonce))
+        assert (refused.code, refused.why) == ("wrong_kind", "demo is a cluster run, and members join witnessed runs")
+        refused = talk.call(cause, WorkerRegistered("p1", 0, nonce), run="rounds")
+        assert refused.why == "rounds is a federated run, and workers join cluster runs"
+        assert "quoracy.participate" in refused.fix
+    assert coordinator.show(RUN)["workers"] == []
+
+
+def test_what_joins_a_run_is_said_for_every_kind_and_is_there_to_be_called() -> None:
+    assert set(MEMBERS) == {kind.name for kind in KINDS}
+    for members in MEMBERS.values():
+        package, _, name = members.join_with.partition(".")
+        assert package == "quoracy"
+        assert callable(getattr(quoracy, name))
 
 
 def test_members_cannot_do_what_is_the_hosts_or_the_operators(coordinator: Coordinator) -> None:
@@ -118,33 +160,75 @@ def test_members_cannot_do_what_is_the_hosts_or_the_operators(coordinator: Coord
         assert talk.call(Cause("w1", 1, 2), RunStopped("because")).code == "not_yours"
 
 
-def test_a_client_that_never_reads_is_cut_off_and_harms_nobody(tmp_path: Path) -> None:
-    with Coordinator(
-        folder=tmp_path, store="memory", limits={"max_unsent_bytes": 65536, "max_frame_bytes": 65536}
-    ) as running:
-        running.create(RUN)
-        with Talk(running.url) as deaf, Talk(running.url) as other:
-            deaf.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
-            deaf.join("w1")
-            with pytest.raises(OSError, match=r"reset|pipe|timed out"):  # noqa: PT012
-                deadline = time.monotonic() + 20
-                seq = 0
-                while time.monotonic() < deadline:
-                    seq += 1
-                    deaf.beat("w1", seq)
-                pytest.fail("it was never cut off")
+def only_connection(running: Coordinator) -> Connection:
+    """With a send buffer so small that what its client does not read stays here. The client's own buffer is left alone:
+    a kernel whose receive buffer shrank under it drops acknowledgements too, and the client cannot send any more."""
+    (door,) = running._open().doors
+    assert isinstance(door, TcpDoor)
+    (connection,) = door.connections
+    assert connection._transport is not None
+    connection._transport.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 4096)
+    return connection
+
+
+@pytest.fixture
+def tight(tmp_path: Path) -> Iterator[Coordinator]:
+    """Where little may wait to be read, and much may be said."""
+    fast = {"messages_per_s": 10_000_000, "burst_messages": 10_000_000}
+    limits = {"max_unsent_bytes": 65536, "max_frame_bytes": 65536} | fast
+    with Coordinator(folder=tmp_path, store="memory", limits=limits) as running:
+        running.create(RUN, heartbeat_timeout_s=60.0)
+        yield running
+
+
+def test_a_client_that_asks_and_never_reads_is_cut_off_and_harms_nobody(tight: Coordinator) -> None:
+    with Talk(tight.url) as deaf:
+        deaf.join("w1")
+        connection = only_connection(tight)
+        with pytest.raises(OSError, match=r"reset|pipe"):  # noqa: PT012
+            deadline = time.monotonic() + 20
+            while time.monotonic() < deadline:
+                deaf.beat("w1", 1, incarnation=7)
+            pytest.fail("it was never cut off")
+        until(lambda: connection not in connection._door.connections, "its place is free")
+        assert 0 <= connection._outbox.answer_bytes - 65536 < 1024, "as soon as more waited than may"
+        with Talk(tight.url) as other:
             assert isinstance(other.join("w2"), Accepted)
 
 
-def test_how_much_a_client_may_leave_unread_is_the_setting_and_not_the_loops_own(tmp_path: Path) -> None:
-    unsent_bytes = 3 * 1024 * 1024
-    limits = {"max_unsent_bytes": unsent_bytes}
-    with Coordinator(folder=tmp_path, store="memory", limits=limits) as running, Talk(running.url):
-        (door,) = running._open().doors
-        assert isinstance(door, TcpDoor)
-        (connection,) = door.connections
+def test_a_session_that_does_not_read_stays_and_finds_the_newest_of_each_view(tight: Coordinator) -> None:
+    """Its training computes for hours: nothing of what happened meanwhile may end it, or fill the memory."""
+    with Talk(tight.url) as session:
+        session.join("w1")
+        session.ready("w1")
+        connection = only_connection(tight)
+        orders = 300
+        for number in range(1, orders + 1):
+            shown = tight.ask("order", RUN, command="pause", arguments={"text": "x" * 3000})
+            assert shown["order"] == number
+            session.beat("w1", number)
+        session.say(Hello(RUN, "w1"))
+        until(lambda: len(connection._outbox) == 3, "the newest order, the reply to the newest heartbeat, an answer")
+        heard = []
+        while not heard or not isinstance(heard[-1], Welcome):
+            heard.append(session.hear(Told, Welcome))
+        orders_heard = [told.value[0] for told in heard if isinstance(told, Told) and told.topic == "order"]
+        assert len(orders_heard) < orders / 2
+        assert orders_heard == sorted(orders_heard)
+        assert orders_heard[-1] == orders
+        assert [told.value[0] for told in heard if isinstance(told, Told) and told.topic == "heartbeat"][-1] == orders
+        assert isinstance(session.ready("w1", seq=2), Accepted), "and it goes on as before"
+
+
+def test_connections_are_asked_by_the_system_whether_they_are_still_there(coordinator: Coordinator) -> None:
+    with Talk(coordinator.url):
+        connection = only_connection(coordinator)
         assert connection._transport is not None
-        assert connection._transport.get_write_buffer_limits()[1] == unsent_bytes
+        sock = connection._transport.get_extra_info("socket")
+        assert sock.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE) == 1
+        wanted = {option: value for option, value in KEEPALIVE if hasattr(socket, option)}
+        asked = {option: sock.getsockopt(socket.IPPROTO_TCP, getattr(socket, option)) for option in wanted}
+        assert asked == wanted
 
 
 def test_more_connections_than_allowed_are_refused_by_name(tmp_path: Path) -> None:
@@ -236,9 +320,25 @@ def guarded(tmp_path: Path) -> Iterator[tuple[Coordinator, Authority]]:
         yield running, Authority.open(tmp_path)
 
 
+def test_a_join_repeated_before_its_answer_earns_a_token_of_its_run_both_times(
+    guarded: tuple[Coordinator, Authority],
+) -> None:
+    running, authority = guarded
+    with Talk(running.url, token=authority.new_token(Role.MEMBER, run=RUN)) as talk:
+        key, nonce = MemberKey.create(), bytes(16)
+        signed = signed_by_joiner(talk.greeted.challenge, RUN, "w1", 0, nonce)
+        join = WorkerRegistered("w1", 0, nonce, key.public, talk.greeted.challenge + key.sign(signed))
+        call = Call(RUN, Cause("w1", 0, 0), Raw(encode(join)))
+        talk.say(call, call)
+        granted = [talk.hear(Granted) for _ in range(2)]
+    assert [(one.run, one.incarnation) for one in granted] == [(RUN, 1)] * 2
+    for one in granted:
+        assert isinstance(authority.check_session(one.token, RUN, "w1", 1, time.time()), int)
+
+
 def test_without_a_token_nobody_gets_in(guarded: tuple[Coordinator, Authority]) -> None:
     with Talk(guarded[0].url, greet=False) as talk:
-        talk.say(Greet(1, 1, ""))
+        talk.say(Greet(2, 2, ""))
         assert talk.hear(Goodbye).refusal.code == "bad_token"
 
 
@@ -304,7 +404,7 @@ def test_roles_hold_at_the_door(guarded: tuple[Coordinator, Authority]) -> None:
     with Talk(running.url, token=authority.new_token(Role.MEMBER, run="other")) as member:
         assert member.join("w1", key=MemberKey.create()).code == "forbidden"
     with Talk(running.url, token=authority.new_token(Role.OPERATOR)) as operator:
-        assert operator.greeted == Greeted(1, operator.greeted.challenge, operator.greeted.software, "operator")  # type: ignore[union-attr]
+        assert operator.greeted == Greeted(2, operator.greeted.challenge, operator.greeted.software, "operator")  # type: ignore[union-attr]
         assert operator.ask("create", run="second").refusal is None
         assert operator.ask("stop", reason="done").refusal is None
 
@@ -318,7 +418,7 @@ def test_limits_are_counted_by_token_where_there_is_one(tmp_path: Path) -> None:
             assert one.greeted is not None
             assert two.greeted is not None
             with Talk(running.url, greet=False) as third:
-                third.say(Greet(1, 1, mine))
+                third.say(Greet(2, 2, mine))
                 assert third.hear(Goodbye).refusal.code == "too_fast"
             with Talk(running.url, token=yours) as other:
                 assert other.greeted is not None

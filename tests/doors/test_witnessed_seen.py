@@ -167,8 +167,8 @@ def test_the_http_door_shows_it(coordinator: Coordinator, three: list[Witness]) 
         wrong = http.post("/api/runs", json={"run": "third", "kind": "witnessed", "config": config})
         assert [fault["field"] for fault in wrong.json()["errors"]] == ["config.min_clients", "config.data"]
         assert http.post("/api/runs", json={"run": "fourth"}).status_code == 201
-        assert http.get("/api/runs/fourth/epochs").json()["code"] == "contradiction"
-        assert http.get(f"/api/runs/{RUN}/history").json()["code"] == "contradiction"
+        assert http.get("/api/runs/fourth/epochs").json()["code"] == "wrong_kind"
+        assert http.get(f"/api/runs/{RUN}/history").json()["code"] == "wrong_kind"
 
 
 def buckets(coordinator: Coordinator, name: str) -> list[dict[str, Any]]:

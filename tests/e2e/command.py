@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from quoracy.core.errors import QuoracyError
-from quoracy.sdk.asking import Asker
+from quoracy.sdk.client.ask import Asker
 
 PATIENCE_S = 60.0
 QUORACY = [sys.executable, "-m", "quoracy"]
@@ -78,6 +78,8 @@ class Serving:
         until(lambda: self.ready_file.exists() or self.process.poll() is not None, "ready")
         assert self.process.poll() is None, self._log.read_text()
         self.url = self.ready_file.read_text().strip()
+        self.idle_sockets = self.sockets()
+        """Before anybody has connected."""
 
     def __enter__(self) -> Serving:
         return self

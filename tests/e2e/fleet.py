@@ -17,7 +17,8 @@ from typing import Any
 
 from quoracy.core.cluster.events import WorkerIdle, WorkerLoading, WorkerReady, WorkerTraining
 from quoracy.core.messages import Answered, Call, Declined, Moved, Told, Welcome
-from quoracy.sdk.session import Session, Stage
+from quoracy.sdk.client.session import Stage
+from quoracy.sdk.cluster.session import WorkerSession
 from quoracy.sim.checkers import Checkers, Ending, Violation
 from quoracy.sim.checkers.answers import Answers
 from quoracy.sim.checkers.barriers import Barriers
@@ -40,7 +41,7 @@ class RealWorker:
     def __init__(self, member: str, process: int, checkers: Checkers, rng: random.Random) -> None:
         self.member = member
         self.name = f"{member}#{process}"
-        self.session = Session(RUN, member, rng.randbytes(32), retry_us=300_000)
+        self.session = WorkerSession(RUN, member, rng.randbytes(32), retry_us=300_000)
         self.passed = 0
         self.resting = False
         self.socket: socket.socket | None = None

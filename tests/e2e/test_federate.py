@@ -14,9 +14,9 @@ from typing import Any
 from tests.e2e.command import PATIENCE_S, QUORACY, environment, quoracy, told, until
 
 from quoracy.launch import crowds
+from quoracy.launch.crowd_process import Wish
 from quoracy.learn import mlp, tensors
 from quoracy.learn.experiment import EVALUATIONS, SIZES
-from quoracy.sdk.crowd_process import Wish
 
 TASK = f"""
 run = "hospital"

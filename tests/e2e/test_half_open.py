@@ -32,7 +32,7 @@ class FarTalk(Talk):
         self.socket = wire.connect_from_far(port)
         self._reader = FrameReader()
         self.heard = []
-        self.say(Greet(1, 1))
+        self.say(Greet(2, 2))
         self.greeted = self.hear(Greeted)
 
 
@@ -66,6 +66,7 @@ def test_a_worker_that_vanishes_is_lost_and_its_connection_is_given_up(
         far = ends.enter_context(Working(tmp_path, server.url, RUN, "w3", STEPS, wire.far))
         until(lambda: len(far.passed) > 5, "barriers with all three")
         until(lambda: all(worker.passed for worker in near), "the others too")
+        until(lambda: server.sockets() == server.idle_sockets + 6, "each has its session and its heartbeats")
         held = server.sockets()
         wire.cut("far")
         (lost,) = until(lambda: server.log("worker lost"), "the loss")
@@ -73,9 +74,9 @@ def test_a_worker_that_vanishes_is_lost_and_its_connection_is_given_up(
         assert re.fullmatch(r"no sign of life for [\d.]+ s; 3\.0 s are allowed", lost["reason"])
         last = far.passed[-1]
         until(lambda: all(worker.passed[-1] > (last[0] + 20, 0) for worker in near), "the others go on")
-        until(lambda: server.sockets() == held - 1, "the half-open connection is given up")
+        until(lambda: server.sockets() == held - 2, "session and heartbeats are given up")
         closed = server.log("connection closed", address=FAR)
-        assert [line["why"] for line in closed] == ["nothing was said for 2 s"]
+        assert [line["why"] for line in closed] == ["nothing was said for 2 s"] * 2
         assert far.process.poll() is None, "it lives, and knows nothing of all that"
         assert server.stop() == 0
 
@@ -104,7 +105,7 @@ def test_a_worker_whose_server_vanishes_notices_and_goes_on_when_it_is_back(tmp_
         near = ends.enter_context(Working(tmp_path, server.url, RUN, "w1", STEPS, wire.near))
         far = ends.enter_context(Working(tmp_path, server.url, RUN, "w2", STEPS, wire.far))
         until(lambda: len(far.passed) > 5 and len(near.passed) > 5, "barriers")
-        assert wire.connections_of_far() == 1
+        until(lambda: wire.connections_of_far() == 2, "its session and its heartbeats are there")
         wire.cut("near")
         until(lambda: wire.connections_of_far() == 0, "it notices by itself, while nothing comes back")
         before = far.passed

@@ -42,7 +42,7 @@ def test_what_a_worker_measures_is_kept_and_survives_a_kill(tmp_path: Path) -> N
             worker.report(loss=1.0 / (1 + step))
             worker.barrier("step", step)
         wait_for(lambda: count(server, "metric.loss", "w1") >= 5, "the loss has a curve")
-        expected = {("workers.Idle", ""), ("step", "w1"), ("commit_s", ""), ("barrier_wait_s", "step")}
+        expected = {("workers.Training", ""), ("step", "w1"), ("commit_s", ""), ("barrier_wait_s", "step")}
 
         def all_there() -> bool:
             """Barriers that are passed before the first look at them have no curve."""
@@ -112,7 +112,7 @@ def test_a_server_counts_what_happens(tmp_path: Path) -> None:
         with quoracy.connect(coordinator.url, RUN, "w1") as worker:
             for step in range(3):
                 worker.barrier("step", step)
-            wait_for(lambda: value("quoracy_workers", run=RUN, state="Idle") == 1, "the worker is counted")
+            wait_for(lambda: value("quoracy_workers", run=RUN, state="Training") == 1, "the worker is counted")
             wait_for(lambda: value("quoracy_heartbeats_total", run=RUN) >= 3, "heartbeats are counted")
             assert value("quoracy_barriers_total", run=RUN, outcome="released") == 3
             assert value("quoracy_barrier_wait_seconds_count", run=RUN) == 3

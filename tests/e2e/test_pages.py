@@ -19,7 +19,7 @@ from tests.e2e.command import environment
 from tests.soak import soaking
 
 from quoracy.coordinator import Coordinator
-from quoracy.sdk.asking import Asker
+from quoracy.sdk.client.ask import Asker
 from quoracy.wire.pb import coordinator_pb2 as pb
 
 ROOT = Path(__file__).parents[2]

@@ -191,7 +191,7 @@ def test_what_a_run_waits_for_is_logged_once_although_time_passes(tmp_path: Path
             talk.arrive("w2", 0)
             talk.passed("w2")
             until(lambda: "waits for nobody" in server.log("explain")[-1]["why"], "the end of the wait")
-        waits = [line for line in server.log("explain") if "have arrived" in line["why"]]
+        waits = [line for line in server.log("explain") if line["why"].startswith("barrier step")]
         assert len(waits) == 1, waits
 
 

@@ -79,6 +79,7 @@ def test_whoever_does_not_read_is_cut_off_while_others_pass_barriers(server: Ser
         started = [Working(tmp_path, server.url, RUN, name, STEPS) for name in ("w1", "w2")]
         workers = [ends.enter_context(worker) for worker in started]
         until(lambda: all(len(worker.passed) > 5 for worker in workers), "barriers")
+        until(lambda: server.sockets() == server.idle_sockets + 4, "each has its session and its heartbeats")
         held, before_bytes = server.sockets(), peak_bytes(server)
         goal = max(len(worker.passed) for worker in workers) + 30
 

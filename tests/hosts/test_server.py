@@ -30,7 +30,7 @@ class Friend:
     def __init__(self) -> None:
         self.told: list[ToMember] = []
 
-    def send(self, message: ToMember) -> None:
+    def send(self, message: ToMember, _run: str = "") -> None:
         self.told.append(message)
 
     def flush(self) -> None:

@@ -20,9 +20,9 @@ from quoracy.learn import BadTensors, CannotAggregate, Rule, Slice, aggregate, d
 from quoracy.learn.dtypes import DTYPES, is_finite, narrow, widen
 from quoracy.learn.rules.base import Row
 from quoracy.learn.rules.whole import exact_mean
-from quoracy.sdk.arrays import load as load_loaded
-from quoracy.sdk.arrays import pack
-from quoracy.sdk.errors import UnfitUpdate
+from quoracy.sdk.client.errors import UnfitUpdate
+from quoracy.sdk.federated.arrays import load as load_loaded
+from quoracy.sdk.federated.arrays import pack
 
 TORCH = {
     "F8_E4M3": torch.float8_e4m3fn,

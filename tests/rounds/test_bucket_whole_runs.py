@@ -20,7 +20,7 @@ from tests.sdk.live import PATIENCE_S
 import quoracy
 from quoracy.coordinator import Coordinator
 from quoracy.ports import Objects
-from quoracy.sdk import depot
+from quoracy.sdk.federated import weights as depot
 
 ROUNDS = 4
 SAMPLES = {"north": 30, "south": 10, "west": 7}

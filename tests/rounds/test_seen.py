@@ -167,8 +167,8 @@ def test_the_http_door_shows_it(coordinator: Coordinator, parties: Parties, fold
         assert [fault["field"] for fault in wrong.json()["errors"]] == ["config.clients"]
         of_cluster = http.post("/api/runs", json={"run": "fourth"})
         assert of_cluster.status_code == 201
-        assert http.get("/api/runs/fourth/history").json()["code"] == "contradiction"
-        assert http.post("/api/runs/fourth/pause", json={}).json()["code"] == "contradiction"
+        assert http.get("/api/runs/fourth/history").json()["code"] == "wrong_kind"
+        assert http.post("/api/runs/fourth/pause", json={}).json()["code"] == "wrong_kind"
         for path in ("roll-back", "workers/w1/leave", "workers/w1/heartbeat"):
             said = {} if path == "roll-back" else {"incarnation": 1, "seq": 1}
-            assert http.post(f"/api/runs/{RUN}/{path}", json=said).json()["code"] == "contradiction", path
+            assert http.post(f"/api/runs/{RUN}/{path}", json=said).json()["code"] == "wrong_kind", path

@@ -18,7 +18,7 @@ from typing import Any, Self, TypeVar
 
 from tests.stopping import stop
 
-from quoracy.sdk.asking import Asker
+from quoracy.sdk.client.ask import Asker
 
 HERE = Path(__file__).parent
 RUN = "demo"
@@ -182,8 +182,22 @@ def script(
     return Process(str(HERE / file), name, url, *(str(argument) for argument in arguments), env=env)
 
 
-def sidecars(pid: int) -> list[int]:
-    """The sidecars that this process started, dead ones that nobody reaped among them."""
+def heartbeat_process(pid: int) -> int:
+    """The one of this process, as soon as it is there and ignores the signals that are meant for its training."""
+
+    def found() -> int:
+        for process in heartbeat_processes(pid):
+            with suppress(OSError):
+                ignored = Path(f"/proc/{process}/status").read_text().partition("SigIgn:")[2].split()[0]
+                if int(ignored, 16) & 1 << signal.SIGHUP - 1:
+                    return process
+        return 0
+
+    return wait_for(found, f"the heartbeat process of {pid}")
+
+
+def heartbeat_processes(pid: int) -> list[int]:
+    """Those that this process started, dead ones that nobody reaped among them."""
     found = []
     for entry in Path("/proc").iterdir():
         if not entry.name.isdigit():
@@ -191,7 +205,7 @@ def sidecars(pid: int) -> list[int]:
         with suppress(OSError):
             stat = (entry / "stat").read_text().rpartition(")")[2].split()
             line = (entry / "cmdline").read_bytes()
-            if int(stat[1]) == pid and (b"quoracy.sdk.sidecar" in line or stat[0] == "Z"):
+            if int(stat[1]) == pid and (b"quoracy.sdk.client.heartbeat" in line or stat[0] == "Z"):
                 found.append(int(entry.name))
     return found
 

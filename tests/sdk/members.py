@@ -24,15 +24,15 @@ from quoracy.core.codec import encode
 from quoracy.core.witnessed.events import signed_by_trainer
 from quoracy.core.witnessed.facts import Announce, Command
 from quoracy.learn.witnessed import Result, RunTask, Weights
-from quoracy.sdk import depot
-from quoracy.sdk.exchange import DirectExchange
-from quoracy.sdk.exchange.channel import Channel
-from quoracy.sdk.exchange.fetching import Fetch
-from quoracy.sdk.exchange.links import Links
-from quoracy.sdk.exchange.serving import Giving
-from quoracy.sdk.exchange.wire import Get
-from quoracy.sdk.member import Announced, Member
-from quoracy.sdk.member_newcomer import Newcomer
+from quoracy.sdk.federated import weights as depot
+from quoracy.sdk.witnessed.exchange import DirectExchange
+from quoracy.sdk.witnessed.exchange.channel import Channel
+from quoracy.sdk.witnessed.exchange.fetching import Fetch
+from quoracy.sdk.witnessed.exchange.links import Links
+from quoracy.sdk.witnessed.exchange.serving import Giving
+from quoracy.sdk.witnessed.exchange.wire import Get
+from quoracy.sdk.witnessed.member import Announced, Member
+from quoracy.sdk.witnessed.newcomer import Newcomer
 from quoracy.trust.keys import MemberKey
 
 BATCHES = 4096

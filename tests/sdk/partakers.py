@@ -12,7 +12,7 @@ import numpy as np
 from tests.sdk.scripts import RUN, hear, say
 
 import quoracy
-from quoracy.sdk import depot
+from quoracy.sdk.federated import weights as depot
 
 Weights = dict[str, Any]
 

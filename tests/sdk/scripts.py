@@ -5,9 +5,13 @@ from __future__ import annotations
 import asyncio
 import ctypes
 import json
+import logging
 import os
+import signal
 import sys
+import threading
 import time
+from collections.abc import Callable
 from typing import Any
 
 import quoracy
@@ -20,7 +24,11 @@ def say(topic: str, value: Any = None) -> None:
 
 
 def hear() -> str:
-    return sys.stdin.readline().strip()
+    """Whoever started this is gone at the end of the input: nobody is left to wait for."""
+    line = sys.stdin.readline()
+    if not line:
+        os._exit(1)
+    return line.strip()
 
 
 def _steps(worker: quoracy.Worker, member: str, count: int, rest_s: float = 0.0) -> None:
@@ -48,6 +56,60 @@ def steps(url: str, member: str, count: str, rest_s: str = "0") -> None:
         say("in", [worker.incarnation, worker.rank])
         _steps(worker, member, int(count), float(rest_s))
     say("out")
+
+
+def connects(url: str) -> None:
+    """To an address where nobody is."""
+    logging.basicConfig(level=logging.WARNING)
+    logging.getLogger("quoracy").addHandler(_Tells())
+    try:
+        quoracy.connect(url, run=RUN, member="w1")
+    except quoracy.WorkerError as error:
+        say("ended", type(error).__name__)
+
+
+class _Tells(logging.Handler):
+    def emit(self, _record: logging.LogRecord) -> None:
+        say("waits")
+
+
+def declared_dead(url: str, member: str, call: str) -> None:
+    """Computes while the coordinator gives it up, then makes one call of this sort."""
+    with quoracy.connect(url, run=RUN, member=member) as worker:
+        say("in", worker._heartbeats.pid)
+        hear()
+        calls: dict[str, Callable[[], Any]] = {
+            "barrier": lambda: worker.barrier("step", 0),
+            "next_step": lambda: worker.next_step("step"),
+            "progress": worker.progress,
+            "report": lambda: worker.report(step=1),
+            "training": worker.training,
+        }
+        try:
+            calls[call]()
+        except quoracy.GivenUp:
+            say("learnt")
+        say("again", [worker.barrier("step", worker.next_step("step")).step, worker.incarnation])
+
+
+def data_loader(url: str, run: str, token: str, ca: str) -> None:
+    """Batches from forked processes, which end while their parent waits at a barrier."""
+    from torch.utils.data import DataLoader
+
+    with quoracy.connect(url, run=run, member="one", token=token, ca=ca) as worker:
+        given: Any = list(range(64))
+        loader: Any = DataLoader(given, batch_size=4, num_workers=2, multiprocessing_context="fork")
+        batches = iter(loader)
+        for step in range(4):
+            next(batches)
+            say("passed", [worker.barrier("step", step).step, worker.incarnation])
+        loaders = [process.pid for process in batches._workers]
+        say("loaders", loaders)
+        hear()
+        threading.Timer(0.2, lambda: [os.kill(pid, signal.SIGKILL) for pid in loaders]).start()
+        signal.signal(signal.SIGCHLD, signal.SIG_DFL)  # torch's own handler would raise inside the barrier
+        say("passed", [worker.barrier("step", 4).step, worker.incarnation])
+        os._exit(0)
 
 
 def hold_gil(url: str, member: str, seconds: str) -> None:

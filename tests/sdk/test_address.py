@@ -10,8 +10,9 @@ from typing import Any
 import pytest
 
 import quoracy
-from quoracy.sdk.address import Address, parse_address, parse_url
-from quoracy.sdk.settings import Patience, Settings, about_worker, settings
+from quoracy.core.cluster.events import WorkerRegistered
+from quoracy.sdk.client.address import Address, parse_address, parse_url
+from quoracy.sdk.client.settings import Settings, Timeouts, settings
 
 
 @pytest.mark.parametrize(
@@ -51,8 +52,15 @@ def test_addresses_that_hosts_name_are_read_with_and_without_a_scheme() -> None:
 
 
 def told(url: str | None = None, run: str | None = "run", member: str | None = None, **more: Any) -> Settings:
-    about = about_worker(more.pop("gpus", 0), more.pop("labels", None))
-    given = {"token": None, "ca": None, "key": None, "about": about, "patience": Patience()} | more
+    about = {"address": "here", "gpus": more.pop("gpus", 0), "labels": more.pop("labels", None) or {}}
+    given = {
+        "token": None,
+        "ca": None,
+        "key": None,
+        "about": about,
+        "timeouts": Timeouts(),
+        "joins": WorkerRegistered,
+    } | more
     return settings(url, run, member, **given)
 
 
@@ -100,9 +108,9 @@ def test_a_token_brings_the_key_of_the_user(monkeypatch: pytest.MonkeyPatch, tmp
         ("ca", {"ca": "ca.crt"}),
         ("gpus, labels", {"gpus": -1}),
         ("gpus, labels", {"labels": {"a": "b" * 300}}),
-        ("connect_timeout_s", {"patience": Patience(connect_timeout_s=0)}),
-        ("give_up_s", {"patience": Patience(give_up_s=-1.0)}),
-        ("drain_s", {"patience": Patience(drain_s=float("nan"))}),
+        ("connect_timeout_s", {"timeouts": Timeouts(connect_timeout_s=0)}),
+        ("give_up_s", {"timeouts": Timeouts(give_up_s=-1.0)}),
+        ("drain_s", {"timeouts": Timeouts(drain_s=float("nan"))}),
     ],
 )
 def test_a_setting_that_cannot_be_is_named_before_anything_is_started(field: str, settings: dict[str, Any]) -> None:

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from tests.sdk.live import QUICK, free_port, sidecars
+from tests.sdk.live import QUICK, free_port, heartbeat_process, heartbeat_processes
 
 import quoracy
 from quoracy.coordinator import Coordinator
@@ -157,17 +157,17 @@ def test_without_auto_the_script_says_when_it_is_ready(coordinator: Coordinator,
     asyncio.run(script())
 
 
-def test_a_killed_sidecar_is_replaced_in_the_same_life(coordinator: Coordinator, run: str) -> None:
+def test_a_killed_heartbeat_process_is_replaced_in_the_same_life(coordinator: Coordinator, run: str) -> None:
     async def script() -> None:
         async with quoracy.connect_async(coordinator.url, run, "w1") as worker:
             for step in range(3):
-                (sidecar,) = sidecars(os.getpid())
-                os.kill(sidecar, signal.SIGKILL)
+                beats = heartbeat_process(os.getpid())
+                os.kill(beats, signal.SIGKILL)
                 await worker.barrier("step", step)
                 assert worker.incarnation == 1
 
     asyncio.run(script())
-    assert sidecars(os.getpid()) == []
+    assert heartbeat_processes(os.getpid()) == []
 
 
 def test_nobody_at_the_address_is_said(coordinator: Coordinator) -> None:
@@ -179,7 +179,7 @@ def test_nobody_at_the_address_is_said(coordinator: Coordinator) -> None:
                 pass
 
     asyncio.run(script())
-    assert sidecars(os.getpid()) == []
+    assert heartbeat_processes(os.getpid()) == []
 
 
 def test_a_script_that_fails_leaves_with_its_reason(coordinator: Coordinator, run: str) -> None:

@@ -12,9 +12,9 @@ import pytest
 from tests.sdk.live import PATIENCE_S
 
 from quoracy.coordinator import Coordinator
-from quoracy.sdk.address import parse_address
-from quoracy.sdk.crowd import Crowd, Fate
-from quoracy.sdk.crowd_process import Hands, Wish
+from quoracy.launch.crowd import Crowd, Fate
+from quoracy.launch.crowd_process import Hands, Wish
+from quoracy.sdk.client.address import parse_address
 
 NAMES = ("good-1", "good-2", "odd")
 CONFIG = {"clients": 3, "rounds": 2, "count_min": 2, "heartbeat_interval_s": 0.1, "heartbeat_timeout_s": 5.0}

@@ -1,5 +1,5 @@
-"""Members killed with -9 at named points, stopped, and without their sidecar: the run goes on, and every batch counts
-once."""
+"""Members killed with -9 at named points, stopped, and without their heartbeat process: the run goes on, and every
+batch counts once."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.sdk.live import Process, alive, sidecars, wait_for
+from tests.sdk.live import Process, alive, heartbeat_process, heartbeat_processes, wait_for
 from tests.sdk.witnessed_live import STEPS, Witnessed, summaries
 
 
@@ -22,10 +22,10 @@ def run(tmp_path: Path) -> Iterator[Witnessed]:
 
 
 def killed(member: Process) -> None:
-    (sidecar,) = sidecars(member.pid)
+    beats = heartbeat_process(member.pid)
     member.kill()
     member.wait()
-    wait_for(lambda: not alive(sidecar), "its sidecar is gone")
+    wait_for(lambda: not alive(beats), "its heartbeat process is gone")
 
 
 @pytest.mark.parametrize("where", ["trains", "committed", "fetches", "loads"])
@@ -144,11 +144,11 @@ def test_another_process_without_the_key_does_not_get_the_place_of_a_member(long
 def test_a_member_stopped_beyond_the_time_out_goes_on_in_the_same_epoch_and_process(long: Witnessed) -> None:
     one, two, three = (long.member("told", name) for name in ("m1", "m2", "m3"))
     one.hear("trains")
-    (sidecar,) = sidecars(one.pid)
-    for pid in (one.pid, sidecar):
+    beats = heartbeat_process(one.pid)
+    for pid in (one.pid, beats):
         os.kill(pid, signal.SIGSTOP)
     long.wait_state("m1", "Lost")
-    for pid in (sidecar, one.pid):
+    for pid in (beats, one.pid):
         os.kill(pid, signal.SIGCONT)
     one.tell("done")
     wait_for(lambda: back(long), "it is back, and has said which model it has")
@@ -164,14 +164,16 @@ def test_a_member_stopped_beyond_the_time_out_goes_on_in_the_same_epoch_and_proc
 
 
 @pytest.mark.parametrize("times", [1, 3])
-def test_a_sidecar_killed_is_replaced_in_the_same_life_and_all_is_said_again(long: Witnessed, times: int) -> None:
+def test_a_heartbeat_process_killed_is_replaced_in_the_same_life_and_all_is_said_again(
+    long: Witnessed, times: int
+) -> None:
     one, crew = long.member("told", "m1"), long.member("crew", "m2", "m3")
     for _ in range(times):
         one.hear("trains")
-        (sidecar,) = sidecars(one.pid)
-        os.kill(sidecar, signal.SIGKILL)
+        beats = heartbeat_process(one.pid)
+        os.kill(beats, signal.SIGKILL)
         one.tell("done")
-        wait_for(lambda old=sidecar: sidecars(one.pid) not in ([], [old]), "another one is there")  # type: ignore[misc]
+        wait_for(lambda old=beats: heartbeat_processes(one.pid) not in ([], [old]), "another one is there")  # type: ignore[misc]
     one.tell("done\n" * 30)
     long.judge(*summaries(one), *summaries(crew, count=2))
     assert (long.of("m1")["incarnation"], long.of("m1")["losses"]) == (1, 0)

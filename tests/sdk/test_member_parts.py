@@ -13,7 +13,6 @@ from tests.sdk.live import wait_for
 from quoracy.core.errors import ConfigError, Refusal
 from quoracy.core.members import Accepted, Cause
 from quoracy.core.messages import Answered, Declined, Sign, Told, Welcome
-from quoracy.core.witnessed.events import Attest, ModelHash
 from quoracy.core.witnessed.facts import (
     Apply,
     Blob,
@@ -32,18 +31,18 @@ from quoracy.learn.witnessed.encodings import encoding_of
 from quoracy.learn.witnessed.manifest import model_hash
 from quoracy.learn.witnessed.results import encode, layout_of
 from quoracy.learn.witnessed.trainer import Result as Trained
-from quoracy.sdk.errors import Draining, Ejected, Unreachable, from_refusal
-from quoracy.sdk.exchange import Fetched
-from quoracy.sdk.joining import join
-from quoracy.sdk.member_blobs import Blobs
-from quoracy.sdk.member_folder import Folder
-from quoracy.sdk.member_jobs import Evaluate, Jobs, NotWanted
-from quoracy.sdk.member_models import Models
-from quoracy.sdk.member_news import MemberNews, Teller
-from quoracy.sdk.member_taking import Taking
-from quoracy.sdk.member_work import Workroom
-from quoracy.sdk.membership import Stage
-from quoracy.sdk.witnessing import Witnessing
+from quoracy.sdk.client.errors import Draining, Ejected, Unreachable, from_refusal
+from quoracy.sdk.client.session import Stage
+from quoracy.sdk.witnessed.api import join
+from quoracy.sdk.witnessed.blobs import Blobs
+from quoracy.sdk.witnessed.events import MemberNews, Teller
+from quoracy.sdk.witnessed.exchange import Fetched
+from quoracy.sdk.witnessed.folder import Folder
+from quoracy.sdk.witnessed.jobs import Evaluate, Jobs, NotWanted
+from quoracy.sdk.witnessed.models import Models
+from quoracy.sdk.witnessed.session import MemberSession
+from quoracy.sdk.witnessed.taking import Taking
+from quoracy.sdk.witnessed.work import Workroom
 
 WORK = Work(0, 1, 0, 1, ((0, 2),), 5, b"m" * 32)
 
@@ -365,8 +364,8 @@ def welcome(incarnation: int) -> Welcome:
     return Welcome("m1", incarnation, 1, 1)
 
 
-def joined() -> Witnessing:
-    session = Witnessing("demo", "m1", b"s" * 32)
+def joined() -> MemberSession:
+    session = MemberSession("demo", "m1", b"s" * 32)
     session.connect(0)
     session.receive(welcome(0), 1)
     result = {"incarnation": 1, "heartbeat_interval_s": 5.0, "heartbeat_timeout_s": 30.0}
@@ -381,22 +380,8 @@ def shown(phase: str, round_: int) -> Told:
     return Told("m1", 1, "round", view)
 
 
-def said(session: Witnessing) -> int:
+def said(session: MemberSession) -> int:
     return sum(isinstance(message, Sign) for message in session.take())
-
-
-def test_what_was_said_in_a_round_is_said_again_after_a_reconnection_but_not_in_the_next_round() -> None:
-    session = joined()
-    session.receive(shown("RoundTrain", 0), 3)
-    session.say(Attest("m1", 1, 0, 0, 1, b"\1"))
-    session.say(ModelHash("m1", 1, 0, b"m" * 32))
-    assert said(session) == 2
-    session.receive(shown("RoundWitness", 0), 4)
-    session.receive(welcome(1), 5)
-    assert said(session) == 2
-    session.receive(shown("RoundTrain", 1), 6)
-    session.receive(welcome(1), 7)
-    assert said(session) == 0
 
 
 def test_a_signal_that_came_too_late_is_no_reason_to_hang_up() -> None:

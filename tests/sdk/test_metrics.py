@@ -1,4 +1,4 @@
-"""What a training measures itself: from ``report`` over the shared page and the heartbeat to what people see."""
+"""What a training measures itself: from ``report`` over the shared memory and the heartbeat to what people see."""
 
 from __future__ import annotations
 
@@ -18,10 +18,13 @@ from tests.sdk.live import QUICK, wait_for
 
 import quoracy
 from quoracy.coordinator import Coordinator
+from quoracy.core.cluster import explain
 from quoracy.core.cluster.events import Heartbeat
 from quoracy.core.errors import ConfigError
-from quoracy.sdk.metrics import MAX_METRICS, check_metrics, check_number
-from quoracy.sdk.page import Page
+from quoracy.sdk.client import vitals
+from quoracy.sdk.client.memory import _METRICS, Memory
+from quoracy.sdk.client.metrics import MAX_METRICS, check_metrics, check_number
+from quoracy.sdk.cluster import client
 
 ROOT = Path(__file__).parents[2]
 
@@ -132,60 +135,60 @@ def test_whatever_becomes_a_number_is_one() -> None:
             check_number("x", value)
 
 
-# -- the page ------------------------------------------------------------------------------------------------------
+# -- memory ------------------------------------------------------------------------------------------------------
 
 
-def test_the_largest_metrics_fit_on_the_page_beside_everything_else() -> None:
+def test_the_largest_metrics_fit_into_memory_beside_everything_else() -> None:
     largest = {f"{'x' * 62}{i:02d}": 1e300 / 3 for i in range(MAX_METRICS)}
-    with closing(Page.create()) as page:
-        page.name_task("😀" * 128)
-        page.turn()
-        page.progress(5)
-        page.report(7, 8, 0.5)
-        page.measure(largest)
-        assert page.read_metrics() == largest
-        assert (page.turns(), page.read_progress(), page.read_report()) == (1, 5, (7, 8, 0.5))
-        assert page.read_task() == "😀" * 128
+    with closing(Memory.create()) as memory:
+        memory.name_task("😀" * 128)
+        memory.loop()
+        memory.progress(5)
+        memory.report(7, 8, 0.5)
+        memory.measure(largest)
+        assert memory.read_metrics() == largest
+        assert (memory.loops(), memory.read_progress(), memory.read_report()) == (1, 5, (7, 8, 0.5))
+        assert memory.read_task() == "😀" * 128
 
 
 def test_metrics_that_are_being_written_are_read_as_they_were() -> None:
-    with closing(Page.create()) as page, closing(other_side(page)) as sidecar:
-        assert sidecar.read_metrics() == {}
-        page.measure({"loss": 1.0})
-        assert sidecar.read_metrics() == {"loss": 1.0}
+    with closing(Memory.create()) as memory, closing(other_side(memory)) as beside:
+        assert beside.read_metrics() == {}
+        memory.measure({"loss": 1.0})
+        assert beside.read_metrics() == {"loss": 1.0}
         for offset in range(40):
-            before = page._memory[1024 + offset]
-            page._memory[1024 + offset] ^= 0x55
-            assert sidecar.read_metrics() in ({"loss": 1.0}, {})
-            page._memory[1024 + offset] = before
-        page.measure({"lr": 2.0}, without=["loss"])
-        assert sidecar.read_metrics() == {"lr": 2.0}
+            before = memory._bytes[_METRICS + offset]
+            memory._bytes[_METRICS + offset] ^= 0x55
+            assert beside.read_metrics() in ({"loss": 1.0}, {})
+            memory._bytes[_METRICS + offset] = before
+        memory.measure({"lr": 2.0}, without=["loss"])
+        assert beside.read_metrics() == {"lr": 2.0}
 
 
 def test_a_reader_never_sees_half_of_it() -> None:
-    with closing(Page.create()) as page, closing(other_side(page)) as sidecar:
+    with closing(Memory.create()) as memory, closing(other_side(memory)) as beside:
         done = threading.Event()
         seen: list[dict[str, float]] = []
 
         def read() -> None:
             while not done.is_set():
-                if metrics := dict(sidecar.read_metrics()):
+                if metrics := dict(beside.read_metrics()):
                     seen.append(metrics)
 
         reader = threading.Thread(target=read)
         reader.start()
         i = 0
         while i < 20_000 or len(seen) <= 10:  # until the reader has had its turn, however busy the machine is
-            page.measure({"a": float(i), "b" * (1 + i % 60): float(i)}, without=["b" * (1 + (i - 1) % 60)])
+            memory.measure({"a": float(i), "b" * (1 + i % 60): float(i)}, without=["b" * (1 + (i - 1) % 60)])
             i += 1
         done.set()
         reader.join()
         assert all(len(metrics) == 2 and len(set(metrics.values())) == 1 for metrics in seen)
 
 
-def other_side(page: Page) -> Page:
-    """The same memory, as the sidecar sees it."""
-    return Page(os.dup(page.fd))
+def other_side(memory: Memory) -> Memory:
+    """The same memory, as the heartbeat process sees it."""
+    return Memory(os.dup(memory.fd))
 
 
 def test_metrics_are_the_last_field_of_a_heartbeat() -> None:
@@ -212,3 +215,8 @@ def test_the_example_shows_what_it_measures(coordinator: Coordinator) -> None:
 def test_docs_name_the_limit() -> None:
     text = (ROOT / "docs" / "metrics.md").read_text(encoding="utf-8")
     assert f"at most {MAX_METRICS} names" in text
+
+
+def test_what_a_heartbeat_says_of_a_halted_training_is_what_explain_looks_for() -> None:
+    assert set(vitals.STOPPED.values()) == explain.HALTS
+    assert client.PAUSED == explain.PAUSED

@@ -7,8 +7,9 @@ from pathlib import Path
 import pytest
 
 from quoracy.core.errors import ConfigError
-from quoracy.sdk import joining, naming
-from quoracy.sdk.naming import lasting_name
+from quoracy.sdk.client import names as naming
+from quoracy.sdk.client.names import lasting_name
+from quoracy.sdk.witnessed import api
 
 
 @pytest.mark.parametrize("what", ["participant", "member"])
@@ -26,4 +27,4 @@ def test_a_member_that_was_given_no_name_is_called_a_member(tmp_path: Path, monk
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
     monkeypatch.delenv("QUORACY_MEMBER", raising=False)
     with pytest.raises(ConfigError, match=r"^member "):
-        joining.prepare("tcp://127.0.0.1:1", "digits", "digits")
+        api.prepare("tcp://127.0.0.1:1", "digits", "digits")

@@ -15,10 +15,11 @@ from tests.sdk.test_secure import Vault
 
 import quoracy
 from quoracy.coordinator import Coordinator
+from quoracy.core.backoff import Waits
 from quoracy.core.errors import ConfigError
-from quoracy.sdk import finding
-from quoracy.sdk.asking import rounds_over
-from quoracy.sdk.finding import only_run
+from quoracy.sdk.client import only_run as finding
+from quoracy.sdk.client.ask import rounds_over
+from quoracy.sdk.client.only_run import only_run
 
 ONE_ROUND = {"rounds": 1, "clients": 1}
 
@@ -71,7 +72,7 @@ def test_one_that_may_not_ask_is_told_to_name_it(tmp_path: Path) -> None:
 def test_a_coordinator_that_is_not_there_is_asked_again_until_it_is(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(finding, "AGAIN_S", 0.02)
+    monkeypatch.setattr(finding, "WAITS", Waits(20_000, 20_000))
     with Coordinator(tmp_path / "data") as running:
         running.create("late", "federated", **ONE_ROUND)
     names: list[str] = []

@@ -1,4 +1,4 @@
-"""What a participant can do, and what it is told. A real coordinator on a thread, real sidecars."""
+"""What a participant can do, and what it is told. A real coordinator on a thread, real heartbeat processes."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from quoracy.coordinator import Coordinator
 from quoracy.learn.packed import Packed
 from quoracy.learn.tensors import digest_of, save
 from quoracy.objects import open_objects
-from quoracy.sdk.arrays import load, pack
+from quoracy.sdk.federated.arrays import load, pack
 
 QUICK = {"heartbeat_interval_s": 0.1, "heartbeat_timeout_s": 2.0, "clients": 1, "rounds": 2}
 Weights = dict[str, Any]
@@ -319,7 +319,7 @@ def test_correction_7_an_update_that_is_a_pickle_is_refused_and_its_sender_quara
             packed.pieces = lambda begin=0: iter([memoryview(content)[begin:]])  # type: ignore[method-assign]
         return packed
 
-    monkeypatch.setattr("quoracy.sdk.participant.pack", pickled)
+    monkeypatch.setattr("quoracy.sdk.federated.participant.pack", pickled)
     with pytest.raises(quoracy.Quarantined, match="pickle"):
         stage.take_part()
     assert stage.shown()["state"] == "Quarantined"

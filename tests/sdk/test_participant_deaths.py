@@ -10,9 +10,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tests.sdk.live import RUN, LiveServer, Process, alive, script, sidecars, wait_for
+from tests.sdk.live import RUN, LiveServer, Process, alive, heartbeat_process, heartbeat_processes, script, wait_for
 
-from quoracy.sdk.arrays import load
+from quoracy.sdk.federated.arrays import load
 
 ROOT = str(Path(__file__).parents[2])
 QUICK = {"heartbeat_interval_s": 0.1, "heartbeat_timeout_s": 1.0, "stuck_after_s": 0.5, "rounds": 2, "clients": 2}
@@ -87,10 +87,10 @@ def test_correction_5_a_participant_killed_in_training_resumes_its_place_and_is_
     with fed.start_participant("p1") as one, fed.start_participant("p2") as two:
         one.hear("trains")
         two.hear("trains")
-        (sidecar,) = sidecars(one.pid)
+        beats = heartbeat_process(one.pid)
         one.kill()
         one.wait()
-        wait_for(lambda: not alive(sidecar), "its sidecar is gone")
+        wait_for(lambda: not alive(beats), "its heartbeat process is gone")
         with fed.start_participant("p1") as again:
             assert again.hear("trains")[0] == 0, "the same round, from its beginning"
             summaries = finish(again, two)
@@ -154,11 +154,11 @@ def test_a_participant_stopped_beyond_the_time_out_comes_back_and_offers_what_it
     with fed.start_participant("p1") as one, fed.start_participant("p2") as two:
         one.hear("trains")
         two.hear("trains")
-        (sidecar,) = sidecars(one.pid)
-        for pid in (one.pid, sidecar):
+        beats = heartbeat_process(one.pid)
+        for pid in (one.pid, beats):
             os.kill(pid, signal.SIGSTOP)
         wait_for(lambda: fed.shown("p1")["state"] == "Lost", "the coordinator gives it up")
-        for pid in (sidecar, one.pid):
+        for pid in (beats, one.pid):
             os.kill(pid, signal.SIGCONT)
         wait_for(lambda: fed.shown("p1")["state"] == "Training", "it is back at its place")
         assert finish(one, two)[0][:2] == [2, 2], "it has trained each round once"
@@ -166,17 +166,19 @@ def test_a_participant_stopped_beyond_the_time_out_comes_back_and_offers_what_it
     assert (fed.shown("p1")["losses"], fed.shown("p1")["incarnation"]) == (1, 2)
 
 
-def test_a_sidecar_killed_in_training_is_replaced_in_the_same_life_and_the_update_counts_once(fed: Fed) -> None:
+def test_a_heartbeat_process_killed_in_training_is_replaced_in_the_same_life_and_the_update_counts_once(
+    fed: Fed,
+) -> None:
     with fed.start_participant("p1") as one, fed.start_participant("p2") as two:
         one.hear("trains")
         two.hear("trains")
-        (sidecar,) = sidecars(one.pid)
-        os.kill(sidecar, signal.SIGKILL)
-        wait_for(lambda: sidecars(one.pid) not in ([], [sidecar]), "another one is there")
+        beats = heartbeat_process(one.pid)
+        os.kill(beats, signal.SIGKILL)
+        wait_for(lambda: heartbeat_processes(one.pid) not in ([], [beats]), "another one is there")
         one.tell("done")
         wait_for(lambda: fed.shown("p1")["state"] == "Waiting", "its update was admitted")
-        (sidecar,) = sidecars(one.pid)
-        os.kill(sidecar, signal.SIGKILL)
+        beats = heartbeat_process(one.pid)
+        os.kill(beats, signal.SIGKILL)
         assert finish(one, two)[0][:2] == [2, 2]
     assert fed.updates() == [["p1", "p2"], ["p1", "p2"]]
     assert (fed.shown("p1")["losses"], fed.shown("p1")["incarnation"]) == (0, 1)
@@ -276,12 +278,12 @@ def test_sigterm_in_an_upload_that_does_not_end_hands_the_place_back(fed: Fed) -
         assert one.hear("summary")[3] == "drained"
 
 
-def test_a_sidecar_killed_in_an_upload_is_replaced(fed: Fed) -> None:
+def test_a_heartbeat_process_killed_in_an_upload_is_replaced(fed: Fed) -> None:
     with fed.start_participant("p1", "held_up", "before") as one, fed.start_participant("p2", "plain") as two:
         one.hear("before")
-        (sidecar,) = sidecars(one.pid)
-        os.kill(sidecar, signal.SIGKILL)
-        wait_for(lambda: sidecars(one.pid) not in ([], [sidecar]), "another one is there")
+        beats = heartbeat_process(one.pid)
+        os.kill(beats, signal.SIGKILL)
+        wait_for(lambda: heartbeat_processes(one.pid) not in ([], [beats]), "another one is there")
         for _ in range(2):
             one.tell("go on")
         assert [participant.hear("summary")[:2] for participant in (one, two)] == [[2, 2], [2, 2]]

@@ -10,7 +10,7 @@ import pytest
 from tests.sdk.test_examples import EXAMPLES, Crew, last_line
 
 from quoracy.coordinator import Coordinator
-from quoracy.sdk.arrays import load
+from quoracy.sdk.federated.arrays import load
 
 TORCH_S = 100.0
 """On a busy machine importing torch takes the most of it."""

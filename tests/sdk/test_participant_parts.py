@@ -17,23 +17,22 @@ import torch
 from blake3 import blake3
 
 from quoracy.core.errors import ConfigError, ObjectsUnreachable, Refusal
-from quoracy.core.federated.events import Array
+from quoracy.core.federated.events import Array, ParticipantLeft, UpdateOffered
 from quoracy.core.federated.views import Standing
 from quoracy.core.members import Accepted, Cause
 from quoracy.core.messages import Answered, Call, Told, Welcome
 from quoracy.objects import MemoryObjects
-from quoracy.sdk import pipe
-from quoracy.sdk.address import Address
-from quoracy.sdk.depot import Depot, StoreWeights
-from quoracy.sdk.errors import Ended
-from quoracy.sdk.line import Line
-from quoracy.sdk.page import Page
-from quoracy.sdk.partaking import Offer, Partaking
-from quoracy.sdk.partaking_bridge import Held, PartakingBridge
-from quoracy.sdk.partaking_mirror import PartakingMirror
-from quoracy.sdk.settings import Settings
-from quoracy.sdk.tasks import Ledger, Returned, Task, returned_metrics
-from quoracy.sdk.weights_cache import Cache
+from quoracy.sdk.client.address import Address
+from quoracy.sdk.client.connection import Connection
+from quoracy.sdk.client.errors import Ended
+from quoracy.sdk.client.memory import Memory
+from quoracy.sdk.client.settings import Settings
+from quoracy.sdk.client.vitals import Vitals
+from quoracy.sdk.federated.client import ParticipantClient
+from quoracy.sdk.federated.session import Offer, ParticipantSession
+from quoracy.sdk.federated.task import Ledger, Returned, Task, returned_metrics
+from quoracy.sdk.federated.weights import Depot, StoreWeights
+from quoracy.sdk.federated.weights_cache import Cache
 from quoracy.wire.frames import frame
 from quoracy.wire.messages import Greeted
 
@@ -42,9 +41,12 @@ DIGEST = "ab" * 32
 
 # -- names ---------------------------------------------------------------------------------------------------------
 
-NAMES = (
-    "import sys; from quoracy.sdk.naming import lasting_name; print(lasting_name('run'), flush=True); sys.stdin.read()"
-)
+NAMES = """
+import sys
+from quoracy.sdk.client.names import lasting_name
+print(lasting_name("run"), flush=True)
+sys.stdin.read()
+"""
 
 
 def called(home: Path, *arguments: str, folder: Path | None = None) -> tuple[str, subprocess.Popen[str]]:
@@ -210,7 +212,7 @@ def test_names_and_their_number_are_bounded() -> None:
 
 
 def test_what_is_told_of_epochs_never_ends_a_training() -> None:
-    page = Page.create()
+    page = Memory.create()
     ledger = Ledger(page, lambda: True, lambda: None, lambda _number, _metrics: None)
     task = Task("run", "p1", 0, 1, 300, 0, {}, None, ledger)
     names = {f"m{n:02}": 1.0 for n in range(40)}
@@ -230,7 +232,7 @@ def test_what_is_told_of_epochs_never_ends_a_training() -> None:
 
 
 def test_a_history_is_as_long_as_an_offer_has_room_for() -> None:
-    page = Page.create()
+    page = Memory.create()
     ledger = Ledger(page, lambda: True, lambda: None, lambda _number, _metrics: None)
     task = Task("run", "p1", 0, 1, 300, 0, {}, None, ledger)
     for number in range(300):
@@ -240,7 +242,7 @@ def test_a_history_is_as_long_as_an_offer_has_room_for() -> None:
     page.close()
 
 
-# -- the bridge, and what is remembered for the next sidecar -------------------------------------------------------
+# -- the client ----------------------------------------------------------------------------------------------------
 
 RESULT = {"incarnation": 1, "heartbeat_interval_s": 1.0, "heartbeat_timeout_s": 10.0, "seat": 2}
 
@@ -250,140 +252,109 @@ def standing(ticket: int = 5, offered: bool = False) -> Standing:
 
 
 class Desk:
-    """A sidecar's part without its process, and the training's beside it."""
+    """A participant's client without its socket."""
 
-    def __init__(self, mirror: PartakingMirror | None = None) -> None:
-        self.mirror = mirror or PartakingMirror(Settings("run", "p1", [Address("here", 7700)], False), b"secret")
-        session = Partaking("run", "p1", b"secret", S)
-        session.resume(self.mirror.known, self.mirror.restarts)
-        self.line = Line(session, [Address("here", 7700)], "", None, lambda: 1.0, 0)
-        holds = self.mirror._holds()
-        self.bridge = PartakingBridge(session, self.line, None if holds is None else msgspec.to_builtins(holds))
-        self.line.dial(0)
-        self.line.connected(0)
-        self.hears(Greeted(1, b"c" * 32, "quoracy", "member"))
-        session.take()
+    def __init__(self) -> None:
+        memory = Memory.create()
+        self.session = ParticipantSession("run", "p1", b"secret", S)
+        self.connection = Connection(self.session, [Address("here", 7700)], "", None, lambda: 1.0, 0)
+        settings = Settings("run", "p1", [Address("here", 7700)], False)
+        self.client = ParticipantClient(settings, self.session, self.connection, memory, Vitals(memory, os.getpid(), 0))
+        self.connect()
+
+    def connect(self) -> None:
+        assert self.connection.connect_to(10 * S) is not None
+        self.connection.connected(0)
+        self.hears(Greeted(2, b"c" * 32, "quoracy", "member"))
+        self.session.take()
 
     def hears(self, *messages: Any) -> None:
-        self.line.received(b"".join(frame(message) for message in messages), 0)
-        self.tell()
-
-    def tell(self) -> None:
-        for message in self.bridge.tell(0):
-            self.mirror.feed(frame(message))
+        self.client.received(b"".join(frame(message) for message in messages), 0)
 
     def joined(self) -> Desk:
         self.hears(Welcome("p1", 0, 1, 1), Answered(Cause("p1", 0, 0), Accepted(2, RESULT)))
         self.hears(Told("p1", 1, "standing", standing()))
         return self
 
-    def does(self) -> None:
-        """What the training process has said since, as the sidecar hears it."""
-        said, self.mirror.outbox = self.mirror.outbox, []
-        for framed in said:
-            message = pipe.to_sidecar.decode(framed[4:])
-            if isinstance(message, pipe.Do | pipe.Offered):
-                self.bridge.ask(message, 0)
-        self.tell()
-
     def calls(self) -> list[tuple[int, str]]:
         """Number and type of each command that goes out."""
-        self.bridge.session.tick(0)
-        sent = [message for message in self.bridge.session.take() if isinstance(message, Call)]
+        self.session.tick(0)
+        sent = [message for message in self.session.take() if isinstance(message, Call)]
         return [(call.cause.seq, msgspec.msgpack.decode(call.event)[0]) for call in sent if call.cause.seq]
 
 
 def test_work_reaches_the_training_and_its_offer_the_coordinator() -> None:
     desk = Desk().joined()
-    assert desk.mirror.work is not None
-    assert (desk.mirror.work.round, desk.mirror.work.ticket, desk.mirror.place) == (3, 5, 2)
-    desk.mirror.offers(Offer(3, 5, 10, DIGEST))
-    desk.does()
+    assert desk.client.work is not None
+    assert (desk.client.work.round, desk.client.work.ticket) == (3, 5)
+    desk.client.offer(Offer(3, 5, 10, DIGEST))
     assert desk.calls() == [(1, "update-offered")]
-    assert desk.mirror.wants(desk.mirror.work)
+    assert desk.client.wants(desk.client.work)
 
 
-def test_an_answer_to_the_logic_s_own_command_is_not_taken_for_the_answer_to_a_request() -> None:
+def test_an_answer_to_the_session_s_own_command_is_not_taken_for_the_answer_to_a_request() -> None:
     desk = Desk().joined()
-    desk.mirror.offers(Offer(3, 5, 10, DIGEST))
-    left = desk.mirror.do("left", reason="drained")
-    desk.does()
+    desk.client.offer(Offer(3, 5, 10, DIGEST))
+    left = desk.client.command(ParticipantLeft, reason="drained")
     assert desk.calls() == [(1, "update-offered")]
     desk.hears(Answered(Cause("p1", 1, 1), Accepted(7)))
-    assert desk.mirror.answer(left) is None, "that was the offer's"
+    assert desk.client.answer(left) is None, "that was the offer's"
     assert desk.calls() == [(2, "participant-left")]
     desk.hears(Answered(Cause("p1", 1, 2), Accepted(8)))
-    assert desk.mirror.answer(left) == Accepted(8)
+    assert desk.client.answer(left) == Accepted(8)
 
 
-def test_the_next_sidecar_goes_on_with_the_numbers_of_the_last() -> None:
-    """A command that was answered has used its number up, also one that the training process never asked for."""
+def test_an_offer_that_was_not_answered_is_sent_again_on_the_next_connection() -> None:
     desk = Desk().joined()
-    desk.mirror.offers(Offer(3, 5, 10, DIGEST))
-    desk.does()
+    desk.client.offer(Offer(3, 5, 10, DIGEST))
     assert desk.calls() == [(1, "update-offered")]
-    desk.hears(Answered(Cause("p1", 1, 1), Accepted(7)))
-    desk.mirror.restarts += 1
-    after = Desk(desk.mirror)
-    desk.mirror.do("left", reason="")
-    after.does()
-    after.hears(Welcome("p1", 1, 1, 8), Told("p1", 1, "standing", standing(offered=True)))
-    assert min(seq for seq, _ in after.calls()) == 2
-
-
-def test_the_next_sidecar_says_the_offer_again_that_was_not_answered() -> None:
-    desk = Desk().joined()
-    desk.mirror.offers(Offer(3, 5, 10, DIGEST))
-    desk.does()
-    assert desk.calls() == [(1, "update-offered")]
-    desk.mirror.restarts += 1
-    after = Desk(desk.mirror)
-    assert isinstance(desk.mirror._holds(), Held)
-    assert after.calls() == [(1, "update-offered")], "under the same number: it may have arrived"
+    desk.connection.closed("it closed the connection", 0)
+    assert desk.connection.connect_to(10 * S) is not None
+    desk.connection.connected(0)
+    desk.hears(Greeted(2, b"c" * 32, "quoracy", "member"))
+    assert desk.calls() == [(1, "update-offered")], "under the same number: it may have arrived"
 
 
 def test_an_offer_for_which_nobody_waits_any_more_is_dropped() -> None:
     desk = Desk().joined()
     desk.hears(Told("p1", 1, "standing", standing(ticket=6)))
-    assert desk.mirror.work is not None
-    assert desk.mirror.work.ticket == 6
-    assert [(outcome.ticket, outcome.judged) for outcome in desk.mirror.outcomes] == [(5, False)]
-    desk.mirror.outbox = [frame(pipe.Offered(Offer(3, 5, 10, DIGEST)))]
-    desk.does()
+    assert desk.client.work is not None
+    assert desk.client.work.ticket == 6
+    assert [(outcome.ticket, outcome.judged) for outcome in desk.client.outcomes] == [(5, False)]
+    desk.client.offer(Offer(3, 5, 10, DIGEST))
     assert desk.calls() == []
 
 
 def test_one_whose_offer_cannot_be_taken_leaves_and_its_training_is_told_why() -> None:
     desk = Desk().joined()
-    work = desk.mirror.work
+    work = desk.client.work
     assert work is not None
-    desk.mirror.offers(Offer(3, 5, 10, DIGEST))
-    desk.does()
+    desk.client.offer(Offer(3, 5, 10, DIGEST))
     assert desk.calls() == [(1, "update-offered")]
     desk.hears(Answered(Cause("p1", 1, 1), Refusal("too_large", "it takes 2 MB", "send less")))
-    assert not desk.mirror.wants(work)
-    assert not desk.mirror.finished, "its place is handed back first"
+    assert not desk.client.wants(work)
+    assert not desk.client.finished, "its place is handed back first"
     assert desk.calls() == [(2, "participant-left")]
     desk.hears(Answered(Cause("p1", 1, 2), Accepted(8)))
-    ended = desk.mirror.ended
+    ended = desk.client.ended
     assert isinstance(ended, Ended)
     assert (ended.code, ended.why) == ("too_large", "it takes 2 MB")
 
 
-def test_a_lost_life_fails_what_was_asked_and_keeps_the_work() -> None:
+def test_a_lost_incarnation_fails_what_was_asked_and_keeps_the_work() -> None:
     desk = Desk().joined()
-    left = desk.mirror.do("left", reason="")
+    desk.client.offer(Offer(3, 5, 10, DIGEST))
+    asked = desk.client.command(UpdateOffered, round=3, ticket=4, samples=1, digest=DIGEST)
     desk.hears(Told("p1", 1, "standing", msgspec.structs.replace(standing(), state="Lost", reason="silent")))
-    answer = desk.mirror.answer(left)
+    answer = desk.client.answer(asked)
     assert isinstance(answer, Refusal)
     assert answer.code == "member_gone"
-    assert desk.mirror.losses == 1
-    assert desk.mirror.work is not None
+    assert desk.client.work is not None
 
 
 def test_one_who_is_told_to_come_later_asks_ever_more_seldom() -> None:
     desk = Desk()
-    session = desk.bridge.session
+    session = desk.session
     desk.hears(Welcome("p1", 0, 1, 1))
     session.take()
     asked, now_us = [0], 0
@@ -399,17 +370,17 @@ def test_one_who_is_told_to_come_later_asks_ever_more_seldom() -> None:
 
 
 @pytest.mark.parametrize(
-    ("fix", "wait_s"),
-    [("try again in 2.5 s, or raise max_participants", 2.5), ("try again in 0.3 s", 0.3), ("try again in 7200 s", 600)],
+    ("advised_s", "wait_s"),
+    [(2.5, 2.5), (0.3, 0.3), (7200.0, 600.0)],
 )
-def test_one_who_is_told_when_to_come_asks_then(fix: str, wait_s: float) -> None:
+def test_one_who_is_told_when_to_come_asks_then(advised_s: float, wait_s: float) -> None:
     desk = Desk()
-    session = desk.bridge.session
+    session = desk.session
     desk.hears(Welcome("p1", 0, 1, 1))
     session.take()
     asked, now_us = [0], 0
     while len(asked) < 4:
-        session.receive(Answered(Cause("p1", 0, 0), Refusal("come_later", "full", fix)), now_us)
+        session.receive(Answered(Cause("p1", 0, 0), Refusal("come_later", "full", "wait", advised_s)), now_us)
         while not session.take():
             now_us += S // 10
             session.tick(now_us)

@@ -12,7 +12,7 @@ from tests.sdk.test_secure import Vault
 
 import quoracy
 from quoracy.coordinator import Coordinator
-from quoracy.sdk.participating import prepare
+from quoracy.sdk.federated.api import prepare
 
 
 @pytest.fixture

@@ -12,7 +12,7 @@ import torch
 
 import quoracy
 from quoracy.coordinator import Coordinator
-from quoracy.sdk.arrays import load
+from quoracy.sdk.federated.arrays import load
 
 
 @pytest.fixture

@@ -18,9 +18,9 @@ import quoracy
 from quoracy.coordinator import Coordinator
 from quoracy.core.federated.state import Verdict
 from quoracy.core.witnessed.views import Standing
-from quoracy.sdk.member_news import MemberNews, Teller
-from quoracy.sdk.partaking_news import Teller as ParticipantTeller
-from quoracy.sdk.pipe import Passes
+from quoracy.sdk.federated.client import Phase
+from quoracy.sdk.federated.events import Teller as ParticipantTeller
+from quoracy.sdk.witnessed.events import MemberNews, Teller
 
 START = {"w": np.zeros(2, "f4")}
 
@@ -74,19 +74,19 @@ def test_a_participant_that_is_done_with_a_round_is_not_told_that_it_was_not_dra
     """It knows from its own work, or after a restart from the verdict."""
     told: list[Any] = []
     stands = SimpleNamespace(phase="STANDBY", reason="", rounds=5, verdict=None, warnings=())
-    mirror: Any = SimpleNamespace(
-        known=SimpleNamespace(incarnation=0), outage=None, turned=None, standing=stands, work=None, over=None,
-        last_round=3, passes=Passes("Round", 3, ""),
+    client: Any = SimpleNamespace(
+        incarnation=0, outage=None, refused=None, standing=stands, work=None, over=None,
+        last_round=3, phase=Phase("Round", 3, ""),
     )  # fmt: skip
     teller = ParticipantTeller("p1", told.append)
-    teller.look(mirror)
-    mirror.passes = Passes("Round", 4, "")
-    teller.look(mirror)
-    teller.look(mirror)
-    mirror.passes, stands.verdict = Passes("Round", 5, ""), Verdict(5, 1, "", True, "")
-    teller.look(mirror)
-    mirror.passes = Passes("Standby", 5, "1 of clients = 2 are registered")
-    teller.look(mirror)
+    teller.look(client)
+    client.phase = Phase("Round", 4, "")
+    teller.look(client)
+    teller.look(client)
+    client.phase, stands.verdict = Phase("Round", 5, ""), Verdict(5, 1, "", True, "")
+    teller.look(client)
+    client.phase = Phase("Standby", 5, "1 of clients = 2 are registered")
+    teller.look(client)
     assert [news.text for news in told] == [
         "round 3 of 5 is under way; this participant is done with it",
         "round 4 of 5 is under way; this participant was not drawn",

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from tests.sdk.live import RUN, LiveServer, alive, script, sidecars, wait_for
+from tests.sdk.live import RUN, LiveServer, alive, heartbeat_process, heartbeat_processes, script, wait_for
 from tests.stopping import stop
 
 import quoracy
@@ -62,87 +62,115 @@ def test_a_training_that_works_is_not_stuck(server: LiveServer) -> None:
         wait_for(lambda: not server.worker("w1")["stuck_s"], "it moved")
 
 
-def test_a_killed_training_takes_its_sidecar_along_and_is_lost(server: LiveServer) -> None:
+def test_a_killed_training_takes_its_heartbeat_process_along_and_is_lost(server: LiveServer) -> None:
     with script("stand_by", server.url, "w1") as training:
         training.hear("in")
-        (sidecar,) = sidecars(training.pid)
+        beats = heartbeat_process(training.pid)
         training.kill()
         training.wait()
-        wait_for(lambda: not alive(sidecar), "the sidecar is gone")
+        wait_for(lambda: not alive(beats), "its heartbeat process is gone")
         wait_for(lambda: server.worker("w1")["state"] == "Failed", "the coordinator gives it up")
     assert "no sign of life" in server.worker("w1")["reason"], "it did not leave: there is something to recover"
 
 
-def test_a_child_that_outlives_a_killed_training_keeps_no_sidecar_alive(server: LiveServer) -> None:
+def test_a_child_that_outlives_a_killed_training_keeps_no_heartbeat_process_alive(server: LiveServer) -> None:
     with script("forked_and_dead", server.url, "w1") as training:
         child, _ = training.hear("child")
-        (sidecar,) = sidecars(training.pid)
+        beats = heartbeat_process(training.pid)
         training.kill()
         training.wait()
-        wait_for(lambda: not alive(sidecar), "the sidecar is gone")
+        wait_for(lambda: not alive(beats), "its heartbeat process is gone")
         assert alive(child)
         os.kill(child, signal.SIGKILL)
 
 
-def test_even_a_stopped_sidecar_ends_with_its_training(server: LiveServer) -> None:
+def test_even_a_stopped_heartbeat_process_ends_with_its_training(server: LiveServer) -> None:
     with script("stand_by", server.url, "w1") as training:
         training.hear("in")
-        (sidecar,) = sidecars(training.pid)
-        stop(sidecar)
+        beats = heartbeat_process(training.pid)
+        stop(beats)
         training.kill()
         training.wait()
-        wait_for(lambda: not alive(sidecar), "the sidecar is gone")
+        wait_for(lambda: not alive(beats), "its heartbeat process is gone")
 
 
-def test_signals_for_the_training_leave_the_sidecar_alone(server: LiveServer) -> None:
+def test_signals_for_the_training_leave_the_heartbeat_process_alone(server: LiveServer) -> None:
     with script("stand_by", server.url, "w1") as training:
         training.hear("in")
-        (sidecar,) = sidecars(training.pid)
-        assert os.getpgid(sidecar) != os.getpgid(training.pid), "Ctrl-C at the terminal does not reach it"
+        beats = heartbeat_process(training.pid)
+        assert os.getpgid(beats) != os.getpgid(training.pid), "Ctrl-C at the terminal does not reach it"
         for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-            os.kill(sidecar, number)
+            os.kill(beats, number)
         training.tell("barrier")
         assert training.hear("passed") == [0, 1]
-        assert sidecars(training.pid) == [sidecar]
+        assert heartbeat_processes(training.pid) == [beats]
 
 
-# -- the sidecar dies ----------------------------------------------------------------------------------------------
+@pytest.mark.parametrize("call", ["barrier", "next_step", "progress", "report", "training"])
+def test_one_declared_dead_while_it_computes_learns_it_at_its_next_call_and_rejoins(
+    server: LiveServer, call: str
+) -> None:
+    with script("declared_dead", server.url, "w1", call) as training:
+        training.hear("in")
+        beats = heartbeat_process(training.pid)
+        stop(beats)
+        wait_for(lambda: server.worker("w1")["state"] == "Failed", "the coordinator gives it up")
+        os.kill(beats, signal.SIGCONT)
+        training.tell("go on")
+        assert training.hear("learnt", "again") is None, "the next call of any sort"
+        assert training.hear("again") == [0, 2]
 
 
-def test_a_killed_sidecar_is_replaced_in_the_same_life(patient: LiveServer) -> None:
+@pytest.mark.soak("faults")
+@pytest.mark.timeout(180)
+def test_heartbeats_go_on_while_the_gil_is_held_for_a_minute(server: LiveServer) -> None:
+    with script("hold_gil", server.url, "w1", 60) as training:
+        training.hear("in")
+        wait_for(lambda: server.worker("w1")["stuck_s"] > 55, "it is alive but stuck", 90)
+        assert training.hear("passed") == 1
+    assert server.worker("w1")["losses"] == 0
+
+
+# -- the heartbeat process dies ------------------------------------------------------------------------------------
+
+
+def test_a_killed_heartbeat_process_is_replaced_in_the_same_life(patient: LiveServer) -> None:
     with script("stand_by", patient.url, "w1") as training, script("stand_by", patient.url, "w2") as other:
         training.hear("in")
         other.hear("in")
         for step in range(3):
-            (sidecar,) = sidecars(training.pid)
-            os.kill(sidecar, signal.SIGKILL)
+            beats = heartbeat_process(training.pid)
+            os.kill(beats, signal.SIGKILL)
+            wait_for(lambda old=beats: not alive(old), "it is dead")  # type: ignore[misc]
             training.tell("barrier")
             other.tell("barrier")
             assert training.hear("passed") == [step, 1]
             assert other.hear("passed") == [step, 1]
-            assert len(sidecars(training.pid)) == 1, "the dead one was reaped"
+            assert len(heartbeat_processes(training.pid)) == 1, "the dead one was reaped"
     assert patient.worker("w1")["losses"] == 0
 
 
-def test_a_sidecar_killed_while_its_training_waits_at_a_barrier_is_replaced_there(patient: LiveServer) -> None:
+def test_a_heartbeat_process_killed_while_its_training_waits_at_a_barrier_is_replaced_there(
+    patient: LiveServer,
+) -> None:
     with script("stand_by", patient.url, "w1") as training, script("stand_by", patient.url, "w2") as other:
         training.hear("in")
         other.hear("in")
         training.tell("barrier")
         wait_for(lambda: patient.worker("w1")["waits"], "it stands there")
-        (sidecar,) = sidecars(training.pid)
-        os.kill(sidecar, signal.SIGKILL)
-        wait_for(lambda: sidecars(training.pid) not in ([sidecar], []), "another one is there")
+        beats = heartbeat_process(training.pid)
+        os.kill(beats, signal.SIGKILL)
+        wait_for(lambda: heartbeat_processes(training.pid) not in ([beats], []), "another one is there")
         other.tell("barrier")
         assert training.hear("passed") == [0, 1]
 
 
-def test_a_training_that_only_reports_progress_notices_a_dead_sidecar(patient: LiveServer) -> None:
+def test_a_training_that_only_reports_progress_notices_a_dead_heartbeat_process(patient: LiveServer) -> None:
     with script("busy", patient.url, "w1") as training:
         pid = training.hear("in")
-        (sidecar,) = sidecars(pid)
-        os.kill(sidecar, signal.SIGKILL)
-        wait_for(lambda: sidecars(pid) not in ([sidecar], []), "another one is there")
+        beats = heartbeat_process(pid)
+        os.kill(beats, signal.SIGKILL)
+        wait_for(lambda: heartbeat_processes(pid) not in ([beats], []), "another one is there")
 
 
 # -- the coordinator dies ------------------------------------------------------------------------------------------
@@ -240,12 +268,12 @@ def test_the_older_one_learns_it_even_if_it_waits_at_a_barrier_while_the_coordin
         witness.hear("in")
         older.tell("barrier")
         wait_for(lambda: server.worker("w1")["waits"], "it stands there")
-        (sidecar,) = sidecars(older.pid)
-        stop(sidecar)
+        beats = heartbeat_process(older.pid)
+        stop(beats)
         with script("stand_by", server.url, "w1") as newer:
             assert newer.hear("in") == 2
             server.restart()
-            os.kill(sidecar, signal.SIGCONT)
+            os.kill(beats, signal.SIGCONT)
             assert older.hear("raised")[0] == "Superseded"
 
 
@@ -255,12 +283,12 @@ def test_the_older_one_learns_it_even_if_it_waits_at_a_barrier_while_the_coordin
 def test_one_that_was_given_up_begins_a_new_life_and_goes_on_where_the_others_are(server: LiveServer) -> None:
     with script("steps", server.url, "w1", 10**6, 0.01) as one, script("steps", server.url, "w2", 10**6, 0.01) as two:
         one.hear("passed")
-        (sidecar,) = sidecars(one.pid)
-        stop(sidecar)
+        beats = heartbeat_process(one.pid)
+        stop(beats)
         one.kill(signal.SIGSTOP)
         wait_for(lambda: server.worker("w1")["state"] == "Failed", "its heartbeats stay away")
         before = two.hear("passed")
-        os.kill(sidecar, signal.SIGCONT)
+        os.kill(beats, signal.SIGCONT)
         one.kill(signal.SIGCONT)
         name, why = one.hear("setback")
         assert name == "GivenUp"
@@ -366,7 +394,7 @@ def test_a_coordinator_that_does_not_serve_sends_workers_to_the_one_that_does(tm
         quoracy.connect(following.url, run=RUN, member="w1") as worker,
     ):
         assert worker.barrier("step", 0).released
-        assert serving.worker("w1")["state"] == "Idle"
+        assert serving.worker("w1")["state"] == "Training"
 
 
 def test_workers_find_the_coordinator_that_took_over(tmp_path: Path) -> None:
@@ -377,4 +405,4 @@ def test_workers_find_the_coordinator_that_took_over(tmp_path: Path) -> None:
             first.kill()
             assert worker.barrier("step", 1).generation == 2
             assert worker.incarnation == 1
-            assert second.worker("w1")["state"] == "Idle"
+            assert second.worker("w1")["state"] == "Training"

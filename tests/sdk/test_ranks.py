@@ -16,8 +16,8 @@ from quoracy.core.ranks.part import Turn
 from quoracy.core.ranks.state import Decision
 from quoracy.hosts.onlooker import Onlooker
 from quoracy.hosts.peerless import Shared
-from quoracy.sdk.iteration import Iteration
-from quoracy.sdk.news import decided
+from quoracy.sdk.ranks.events import decided
+from quoracy.sdk.ranks.iteration import Iteration
 from quoracy.stores.opening import open_pulse, open_store
 from quoracy.stores.sqlite import SqliteJournal
 

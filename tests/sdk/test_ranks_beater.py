@@ -13,7 +13,7 @@ from tests.sdk.live import wait_for
 
 from quoracy.core.errors import JournalBusy, JournalFull
 from quoracy.ports import Beat, Pulse
-from quoracy.sdk.beater import Beater, Task, is_stopped, now_us
+from quoracy.sdk.ranks.heartbeat import Beater, Task, is_stopped, now_us
 from quoracy.stores import MemoryPulse
 
 TASK = Task("memory://", "demo", "3", beat_s=0.001, look_s=0.001, dead_s=60.0, op_s=1.0)
@@ -22,7 +22,7 @@ TASK = Task("memory://", "demo", "3", beat_s=0.001, look_s=0.001, dead_s=60.0, o
 def turn(beater: Beater, times: int = 1) -> None:
     for _ in range(times):
         time.sleep(0.002)
-        beater.turn()
+        beater.loop()
 
 
 def test_one_that_replaces_another_goes_on_from_its_number() -> None:
@@ -115,10 +115,10 @@ def test_a_failing_beat_counts_from_the_last_that_got_through_and_not_from_the_n
     beater = Beater(msgspec.structs.replace(TASK, beat_s=0.1), lambda: pulse, os.getpid())
     beater.be(1)
     began_us = now_us()
-    beater.turn()
+    beater.loop()
     beaten_us = now_us()
     pulse.full = True
-    wait_for(lambda: beater.turn() >= 0 and beater.sight().trouble, "the next beat")
+    wait_for(lambda: beater.loop() >= 0 and beater.sight().trouble, "the next beat")
     assert began_us <= beater.sight().failing_us <= beaten_us < now_us() - 90_000
     assert beater.sight().beaten == (1, beater.sight().failing_us)
 
@@ -175,5 +175,5 @@ def test_after_a_gap_it_says_since_when_it_has_looked_without_one() -> None:
     turn(beater, 2)
     before = beater.sight().steady_us
     time.sleep(0.05)
-    beater.turn()
+    beater.loop()
     assert beater.sight().steady_us == beater.sight().looked_us > before

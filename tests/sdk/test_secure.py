@@ -1,4 +1,4 @@
-"""TLS, tokens and keys, from a script's point of view. Real coordinators, real sidecars."""
+"""TLS, tokens and keys, from a script's point of view. Real coordinators, real heartbeat processes."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.sdk.live import QUICK, RUN, free_port
+from tests.sdk.live import QUICK, RUN, alive, free_port, script, wait_for
 
 import quoracy
 from quoracy.coordinator import Coordinator
@@ -100,7 +100,7 @@ def test_tls_where_there_is_none_and_none_where_there_is_are_told_apart(
         quoracy.connect(vault.url.replace("tcps", "tcp"), RUN, "w1", token=vault.token, connect_timeout_s=3.0)
     with Coordinator(tmp_path / "plain", store="memory") as plain:
         plain.create(RUN)
-        with pytest.raises(quoracy.Unreachable, match="is it a tcp:// address"):
+        with pytest.raises(quoracy.Unreachable, match="write tcp:// instead of tcps://"):
             quoracy.connect(plain.url.replace("tcp", "tcps"), RUN, "w1", ca=vault.ca, connect_timeout_s=3.0)
 
 
@@ -119,3 +119,19 @@ def test_a_file_that_is_no_key_or_no_authority_is_named(vault: Vault, coordinato
     for setting in ("key", "ca"):
         with pytest.raises(quoracy.ConfigError, match="nonsense"):
             vault.connect(**{setting: nonsense})
+
+
+def test_forked_workers_of_a_data_loader_leave_the_tls_connection_alone(vault: Vault, coordinator: Coordinator) -> None:
+    """They hold copies of its descriptor. One of them ending must not end it for the parent, who waits at a barrier."""
+    run = "loader"
+    coordinator.create(run, **QUICK)
+    with script("data_loader", vault.url, run, vault.token, str(vault.ca)) as training:
+        for step in range(4):
+            assert training.hear("passed") == [step, 1]
+        loaders = training.hear("loaders")
+        with quoracy.connect(vault.url, run, "two", token=vault.token, ca=vault.ca) as other:
+            training.tell("go on")
+            wait_for(lambda: not any(alive(pid) for pid in loaders), "the loaders have ended")
+            wait_for(lambda: "one" in str(coordinator.ask("show", run)["barriers"]), "the parent stands at the barrier")
+            assert other.barrier("step", 4).released
+            assert training.hear("passed") == [4, 1], "in the same incarnation"

@@ -17,7 +17,7 @@ from quoracy.coordinator import Coordinator
 from quoracy.core.errors import ConfigError, QuoracyError, Refused
 from quoracy.core.messages import Declined
 from quoracy.doors.auth import Role
-from quoracy.sdk.asking import Asker
+from quoracy.sdk.client.ask import Asker
 
 START = {"w": np.zeros(2, "f4")}
 
@@ -70,7 +70,7 @@ def coordinator(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Coordinato
 def test_a_wrong_name_ends_with_the_names_there_are(
     coordinator: Coordinator, way: Way, kind: str, config: dict[str, Any]
 ) -> None:
-    with pytest.raises(QuoracyError, match=r"no run 'alhpa' here \(there are: alpha, beta") as caught:
+    with pytest.raises(QuoracyError, match=r"no run 'alhpa' here; did you mean 'alpha'") as caught:
         way(coordinator.url, "alhpa", False)
     assert caught.value.code == "unknown_run"
 
@@ -122,7 +122,7 @@ def test_only_names_that_the_token_covers_are_shown(tmp_path: Path) -> None:
         token = authority.new_token(Role.MEMBER, "bert-*")
         with Asker(coordinator.url, token=token) as asker, pytest.raises(Refused) as caught:
             asker.ask("show", "bert-3")
-        assert "(there are: bert-1, bert-2)" in caught.value.refusal.why
+        assert "did you mean 'bert-2' or 'bert-1'?" in caught.value.refusal.why
         with Talk(coordinator.url, token=token) as talk:
             talk.hello("w1")  # of a run that is there
             talk.beat("w1", 1)

@@ -1,4 +1,4 @@
-"""What a script that blocks can do, and what it is told. A real coordinator on a thread, real sidecars."""
+"""What a script that blocks can do, and what it is told. A real coordinator on a thread, real heartbeat processes."""
 
 from __future__ import annotations
 
@@ -15,11 +15,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.sdk.live import PATIENCE_S, QUICK, RUN, free_port, sidecars, wait_for
+from tests.sdk.live import PATIENCE_S, QUICK, RUN, free_port, heartbeat_processes, wait_for
 from tests.stopping import stop
 
 import quoracy
 from quoracy.coordinator import Coordinator
+from quoracy.sdk.client import driver
 
 
 @pytest.fixture(scope="module")
@@ -172,7 +173,7 @@ def test_a_coordinator_that_stays_away_ends_the_wait_with_its_story(tmp_path: Pa
         worker.barrier("step", 0)
     assert url in str(unreachable.value)
     worker.close()
-    assert sidecars(worker._pid) == []
+    assert heartbeat_processes(worker._pid) == []
 
 
 # -- states --------------------------------------------------------------------------------------------------------
@@ -193,8 +194,8 @@ def test_states_are_in_the_journal_when_the_call_returns(stage: Stage) -> None:
 
 def test_a_state_that_cannot_follow_is_refused_with_a_way_out(stage: Stage) -> None:
     with stage.connect() as worker:
-        with pytest.raises(quoracy.Rejected, match="report loading first") as rejected:
-            worker.training()
+        with pytest.raises(quoracy.Rejected, match="checkpoint while training") as rejected:
+            worker.checkpointing()
         assert rejected.value.code == "wrong_state"
         worker.loading()
         worker.training()
@@ -330,7 +331,7 @@ def test_a_closed_worker_says_so(stage: Stage) -> None:
         worker.barrier("step", 0)
     with pytest.raises(quoracy.Closed):
         worker.progress()
-    assert sidecars(worker._pid) == []
+    assert heartbeat_processes(worker._pid) == []
 
 
 def test_closing_in_one_thread_ends_the_wait_in_another(stage: Stage) -> None:
@@ -352,7 +353,7 @@ def test_a_script_that_fails_leaves_with_its_reason(stage: Stage) -> None:
 def test_errors_survive_a_pickle_and_have_a_code_a_sentence_and_a_fix(stage: Stage) -> None:
     with stage.connect() as worker:
         with pytest.raises(quoracy.Rejected) as rejected:
-            worker.training()
+            worker.checkpointing()
         stage.ask("stop", reason="enough")
         with pytest.raises(quoracy.RunClosed) as closed:
             wait_for(lambda: worker.next_step("step") < 0, "never: it raises")
@@ -361,33 +362,37 @@ def test_errors_survive_a_pickle_and_have_a_code_a_sentence_and_a_fix(stage: Sta
         assert (type(again), str(again), again.code, again.fix) == (type(error), str(error), error.code, error.fix)
 
 
-# -- the sidecar ---------------------------------------------------------------------------------------------------
+# -- the heartbeat process -----------------------------------------------------------------------------------------
 
 
-def test_a_sidecar_that_stands_still_is_replaced_in_the_same_life(
+def test_a_heartbeat_process_that_stands_still_is_replaced_in_the_same_incarnation(
     coordinator: Coordinator, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("quoracy.sdk.waiting.WATCH_S", 0.5)
+    monkeypatch.setattr("quoracy.sdk.client.supervisor.LOOK_S", 1.5)
     coordinator.create("still", **QUICK | {"heartbeat_timeout_s": 30.0})
     with quoracy.connect(coordinator.url, "still", "w1") as worker:
-        stopped = worker._child.pid
+        stopped = worker._heartbeats.pid
+        assert stopped is not None
+        wait_for(lambda: worker._memory.loops() > 0, "it has begun")
         stop(stopped)
+        wait_for(lambda: worker.state and worker._heartbeats.pid != stopped, "another one is there")
         assert worker.barrier("step", 0).released
-        assert worker._child.pid != stopped
         assert worker.incarnation == 1
 
 
 def test_a_read_that_was_interrupted_loses_nothing(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
     """Ctrl-C at the worst moment: what was read is gone, and nobody has seen it."""
 
-    def interrupted(fd: int, size: int) -> bytes:
-        os_read(fd, size)
+    def interrupted(sock: socket.socket, size: int) -> bytes:
+        read = receive(sock, size)
+        if not isinstance(read, bytes):
+            return read
         monkeypatch.undo()
         raise KeyboardInterrupt
 
     with stage.connect() as worker:
-        os_read = os.read
-        monkeypatch.setattr("quoracy.sdk.worker.os.read", interrupted)
+        receive = driver.receive
+        monkeypatch.setattr(driver, "receive", interrupted)
         with pytest.raises(KeyboardInterrupt):
             worker.barrier("step", 0)
         assert worker.barrier("step", 0).generation == 1
@@ -396,14 +401,15 @@ def test_a_read_that_was_interrupted_loses_nothing(stage: Stage, monkeypatch: py
         assert worker.incarnation == 1
 
 
-def test_sidecars_that_die_again_and_again_are_not_started_for_ever(stage: Stage) -> None:
+def test_heartbeat_processes_that_die_again_and_again_are_not_started_for_ever(stage: Stage) -> None:
     with stage.connect("w1") as one, stage.connect("w2"):
         waiting = stage.later(one.barrier, "step", 0)
         while not waiting.done():
             with contextlib.suppress(ProcessLookupError):
-                os.kill(one._child.pid, signal.SIGKILL)
+                if (pid := one._heartbeats.pid) is not None:
+                    os.kill(pid, signal.SIGKILL)
             time.sleep(0.01)
-        with pytest.raises(quoracy.SidecarFailed, match="died 6 times"):
+        with pytest.raises(quoracy.HeartbeatProcessFailed, match="died 6 times"):
             waiting.result(PATIENCE_S)
 
 

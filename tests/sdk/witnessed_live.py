@@ -9,7 +9,7 @@ from typing import Any
 from tests.sdk.live import RUN, LiveServer, Process, script, wait_for
 
 from quoracy.core.journal import decode_entry, recorded_decoder
-from quoracy.core.witnessed import KIND
+from quoracy.core.witnessed.kind import KIND
 from quoracy.launch import journal_of
 from quoracy.learn.tensors import load
 

@@ -16,7 +16,7 @@ from quoracy.core.federated.views import Standing
 from quoracy.core.host import Host
 from quoracy.core.machine import Applied
 from quoracy.core.members import Cause, Roster
-from quoracy.sdk.partaking import Partaking, Work
+from quoracy.sdk.federated.session import ParticipantSession, Work
 from quoracy.sim.federated import live
 from quoracy.sim.federated.workshop import Workshop
 from quoracy.sim.store import Store, Write, WriteDone
@@ -211,8 +211,8 @@ def test_a_zombie_that_is_believed_is_noticed(monkeypatch: pytest.MonkeyPatch) -
 
     monkeypatch.setattr(Roster, "check_cause", gullible)
     monkeypatch.setattr(Federated, "_one", whoever)
-    monkeypatch.setattr(Partaking, "_superseded", lambda self, _newer: None)
-    monkeypatch.setattr(Partaking, "_declined", lambda self, _declined, _now_us: None)
+    monkeypatch.setattr(ParticipantSession, "_superseded", lambda self, _newer: None)
+    monkeypatch.setattr(ParticipantSession, "_declined", lambda self, _declined, _now_us: None)
     found_by("newest")
 
 
@@ -253,7 +253,7 @@ def test_a_collector_that_sleeps_too_long_is_noticed(monkeypatch: pytest.MonkeyP
 
 
 def test_a_participant_that_never_hears_of_the_end_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Partaking, "_finish", lambda self, _standing: None)
+    monkeypatch.setattr(ParticipantSession, "_finish", lambda self, _standing: None)
     assert "does not know that the run is over" in found_by("ending")
 
 

@@ -67,7 +67,10 @@ def test_lives_meet_every_sort_of_trouble() -> None:
     for trouble in (
         "loses power", "is killed", "is stopped", "goes on", "clock jumps", "full_disk", "cut_host_from_store", "twin",
         "lost:", "superseded", "code='wrong_state'", "released=False", "Moved(", "roll_back", "code='stale_token'",
-        "another sidecar", "old_order", "roll_back_unheard",
+        "old_order", "roll_back_unheard",
+        "its machine falls silent", "hangs up on", "heartbeats 1 are killed", "heartbeats 1 are stopped",
+        "heartbeats 2 begin",
+        "told here: False", "told here: True", "rough_dialing", "hold_the_gil", "freeze", "many_orders", "with the SDK",
     ):  # fmt: skip
         assert any(trouble in line for line in lines), trouble
 

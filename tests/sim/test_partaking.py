@@ -13,7 +13,8 @@ from quoracy.core.federated.events import BeatSeen, RunPaused, RunStopped, Updat
 from quoracy.core.federated.views import Standing
 from quoracy.core.messages import Answered, Call, Hello, Told
 from quoracy.core.shell import Received
-from quoracy.sdk.partaking import LOOK_AGAIN, Offer, Partaking, Stage, Work
+from quoracy.sdk.client.session import Stage
+from quoracy.sdk.federated.session import LOOK_AGAIN, Offer, ParticipantSession, Work
 
 SECOND = 1_000_000
 
@@ -23,7 +24,7 @@ class Pair:
 
     def __init__(self, study: Study, member: str = "p", secret: bytes = b"s" * 32) -> None:
         self.study = study
-        self.logic = Partaking(byhand.RUN, member, secret)
+        self.logic = ParticipantSession(byhand.RUN, member, secret)
         self.peer = f"{member}-{len(secret)}-{secret[:1].hex()}"
         self.cut = False
         self.heard: list[Any] = []
@@ -330,20 +331,6 @@ def test_a_pause_does_not_stop_the_training() -> None:
     assert pair.said("drop") == []
     assert pair.offer()
     assert pair.study.fates()["p"] == "Offered"
-
-
-def test_a_session_that_goes_on_for_another_one_offers_what_that_one_had() -> None:
-    pair = paired("a")
-    work, known = pair.logic.work, pair.logic.known()
-    assert work is not None
-    later = Partaking(byhand.RUN, "p", b"s" * 32)
-    later.resume(known, 1)
-    later.works_on(work, Offer(0, work.ticket, 5, weights("mine")))
-    pair.logic = later
-    later.connect(pair.now)
-    pair.tick()
-    assert pair.study.fates()["p"] == "Offered"
-    assert len(pair.said("train")) == 1
 
 
 def test_what_is_offered_is_what_is_said_on_the_wire() -> None:

@@ -23,18 +23,22 @@ from quoracy.core.machine import Event
 from quoracy.core.members import Cause, Roster
 from quoracy.core.messages import Sign, Told, ToMember
 from quoracy.core.run import Run
-from quoracy.sdk.session import Session
+from quoracy.sdk.cluster.session import WorkerSession
 from quoracy.sim import live
 from quoracy.sim.checkers.lives import Lives
+from quoracy.sim.cluster import Life
 from quoracy.sim.store import Store, Write, WriteDone
 
 SEEDS = range(1, 200)
 
 
-def found_by(checker: str) -> str:
-    """What the first seed that breaks this promise says. Other promises may break too; this one must."""
+def found_by(checker: str, *only: str) -> str:
+    """What the first seed that breaks this promise says. Other promises may break too; this one must. ``only``: the
+    faults to draw from."""
     for seed in SEEDS:
-        outcome = live(seed)
+        life = Life(seed)
+        life.faults.only = only
+        outcome = life.live()
         if outcome.violation.startswith(f"{checker}:"):
             return outcome.violation
     pytest.fail(f"{len(SEEDS)} lives with a planted bug, and {checker} noticed nothing")
@@ -89,13 +93,13 @@ def test_a_generation_that_is_released_twice_is_noticed(monkeypatch: pytest.Monk
 
 
 def test_a_process_that_is_let_through_twice_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
-    whole = Session._passed
+    whole = WorkerSession._passed
 
-    def forgetful(self: Session, passage: Passage) -> None:
+    def forgetful(self: WorkerSession, passage: Passage) -> None:
         self._after.pop(passage.barrier, None)
         whole(self, passage)
 
-    monkeypatch.setattr(Session, "_passed", forgetful)
+    monkeypatch.setattr(WorkerSession, "_passed", forgetful)
     assert re.search(r"was let through generation \d+ twice", found_by("barriers"))
 
 
@@ -135,13 +139,13 @@ def test_a_forgotten_answer_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_command_that_is_never_answered_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
-    whole = Session._answered
+    whole = WorkerSession._answered
 
-    def deaf(self: Session, cause: Cause, answer: Any) -> None:
+    def deaf(self: WorkerSession, cause: Cause, answer: Any) -> None:
         if cause.seq != 3:
             whole(self, cause, answer)
 
-    monkeypatch.setattr(Session, "_answered", deaf)
+    monkeypatch.setattr(WorkerSession, "_answered", deaf)
     assert "never answered" in found_by("answers")
 
 
@@ -200,7 +204,7 @@ def test_a_superseded_process_that_beats_or_arrives_for_its_successor_is_noticed
     monkeypatch.setattr(Desk, "hear", _believes_signals)
     if checker == "barriers":
         monkeypatch.setattr(Lives, "heard", lambda *_: None)
-    assert {"lives": "never was", "barriers": "never stood at step"}[checker] in found_by(checker)
+    assert {"lives": "never was", "barriers": "never stood at step"}[checker] in found_by(checker, "impostor")
 
 
 def test_a_barrier_that_answers_arrivals_without_after_by_the_oldest_end_is_noticed(
@@ -216,39 +220,53 @@ def test_a_barrier_that_answers_arrivals_without_after_by_the_oldest_end_is_noti
 
 
 def test_a_life_that_believes_what_was_meant_for_another_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
-    whole = Session.receive
+    whole = WorkerSession.receive
 
-    def gullible(self: Session, message: ToMember, now_us: int) -> None:
+    def gullible(self: WorkerSession, message: ToMember, now_us: int) -> None:
         if isinstance(message, Told) and message.topic != "standing":
             message = msgspec.structs.replace(message, incarnation=self.incarnation)
         whole(self, message, now_us)
 
-    monkeypatch.setattr(Session, "receive", gullible)
+    monkeypatch.setattr(WorkerSession, "receive", gullible)
     assert "was given order" in found_by("orders")
 
 
-def test_a_visit_that_believes_an_end_from_before_a_roll_back_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
-    whole = Session._passed
+def _forget_what_standings_say(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever recovers is shown which generations are settled, and knows old ends by that. Take this away as well."""
+    whole = WorkerSession._stand
 
-    def nostalgic(self: Session, passage: Passage) -> None:
+    def forgetful(self: WorkerSession, value: Any, now_us: int) -> None:
+        before = dict(self._after)
+        whole(self, value, now_us)
+        if self.incarnation and self.fence:
+            self._after = before
+
+    monkeypatch.setattr(WorkerSession, "_stand", forgetful)
+
+
+def test_a_visit_that_believes_an_end_from_before_a_roll_back_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    whole = WorkerSession._passed
+
+    def nostalgic(self: WorkerSession, passage: Passage) -> None:
         fence, self._fence = self._fence, min(self._fence, passage.fence)
         whole(self, passage)
         self._fence = fence
 
-    monkeypatch.setattr(Session, "_passed", nostalgic)
-    assert "another visit's end" in found_by("barriers")
+    monkeypatch.setattr(WorkerSession, "_passed", nostalgic)
+    _forget_what_standings_say(monkeypatch)
+    assert "another visit's end" in found_by("barriers", "roll_back_unheard", "roll_back")
 
 
 def test_an_end_from_after_a_roll_back_told_to_a_visit_before_it_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
-    whole = Session._passed
+    whole = WorkerSession._passed
 
-    def hasty(self: Session, passage: Passage) -> None:
+    def hasty(self: WorkerSession, passage: Passage) -> None:
         fence, self._fence = self._fence, max(self._fence, passage.fence)
         whole(self, passage)
         self._fence = fence
 
-    monkeypatch.setattr(Session, "_passed", hasty)
-    assert "another visit's end" in found_by("barriers")
+    monkeypatch.setattr(WorkerSession, "_passed", hasty)
+    assert "another visit's end" in found_by("barriers", "roll_back_unheard", "roll_back")
 
 
 def test_an_arrival_answered_with_an_end_from_before_a_roll_back_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -259,7 +277,8 @@ def test_an_arrival_answered_with_an_end_from_before_a_roll_back_is_noticed(monk
         return next((s for s in past if s.place(seat) > -2), None)
 
     monkeypatch.setattr(Barrier, "answer_for", nostalgic)
-    assert "again and again" in found_by("barriers")
+    _forget_what_standings_say(monkeypatch)
+    assert "again and again" in found_by("barriers", "roll_back_unheard", "roll_back")
 
 
 def test_a_run_that_waits_for_the_dead_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -65,7 +65,7 @@ def test_one_input(given: bytes) -> None:
 def seeds() -> list[bytes]:
     """Streams to begin with, so that the fuzzer need not invent msgpack."""
     sign = Sign("r", msgspec.Raw(b"\x90"), "m", 1)
-    messages: list[object] = [Greet(1, 1, "t"), Hello("r", "m", 1), sign, Ask(1, "runs")]
+    messages: list[object] = [Greet(2, 2, "t"), Hello("r", "m", 1), sign, Ask(1, "runs")]
     encoded = [msgspec.msgpack.encode(message) for message in messages]
     framed = b"".join(len(body).to_bytes(4, "big") + body for body in encoded)
     return [b"\x07\x05" + framed, *(b"\x02\x03" + body for body in encoded)]

@@ -148,7 +148,7 @@ def test_a_large_frame_in_tiny_pieces_takes_time_in_proportion() -> None:
 # -- what a server does with a stream ------------------------------------------------------------------------------
 
 MESSAGES = [
-    Greet(1, 1, "qrt1_member_x.y", "test"),
+    Greet(2, 2, "qrt1_member_x.y", "test"),
     Hello("bert", "w1", 1, "token"),
     Call("bert", Cause("w1", 1, 1), msgspec.Raw(b"\x90")),
     Sign("bert", msgspec.Raw(b"\x90"), "w1", 1),

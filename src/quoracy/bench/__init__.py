@@ -14,6 +14,7 @@ from quoracy.bench.memory import bench_memory
 from quoracy.bench.participants import bench_participants
 from quoracy.bench.ranks import bench_ranks
 from quoracy.bench.rounds import bench_rounds
+from quoracy.bench.sdk import bench_sdk
 from quoracy.bench.sim import bench_sim
 from quoracy.bench.witnessed import bench_witnessed
 from quoracy.report import Report
@@ -25,6 +26,7 @@ BENCHES: dict[str, Callable[[], Report]] = {
     "heartbeats": bench_heartbeats,
     "http": bench_http,
     "barrier": bench_barrier,
+    "sdk": bench_sdk,
     "memory": bench_memory,
     "grpc": bench_grpc,
     "ranks": bench_ranks,

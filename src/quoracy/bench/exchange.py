@@ -24,7 +24,7 @@ import msgspec
 from blake3 import blake3
 
 from quoracy.core.witnessed.views import Peer, PeersShown
-from quoracy.sdk.exchange import Fetched, open_exchange
+from quoracy.sdk.witnessed.exchange import Fetched, open_exchange
 from quoracy.trust.keys import MemberKey
 
 SIZE_BYTES: Final = 256 * 1024 * 1024

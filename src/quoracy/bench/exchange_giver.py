@@ -12,7 +12,7 @@ import msgspec
 
 from quoracy.bench.exchange import BUFFER_BYTES, Given, Wish
 from quoracy.core.witnessed.views import Peer, PeersShown
-from quoracy.sdk.exchange import open_exchange
+from quoracy.sdk.witnessed.exchange import open_exchange
 from quoracy.trust.keys import MemberKey
 
 

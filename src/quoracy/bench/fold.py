@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable
 
 from quoracy.bench.load import RUN, Crew
-from quoracy.core.cluster import KIND
+from quoracy.core.cluster.kind import KIND
 from quoracy.core.journal import decode_entry, recorded_decoder
 from quoracy.core.kinds import KINDS
 from quoracy.core.run import fold

@@ -17,11 +17,11 @@ from typing import Any, Final
 import uvloop
 
 from quoracy.bench.crowd import Child, child, on_other_core, percentile
+from quoracy.launch.crowd import Crowd
+from quoracy.launch.crowd_process import Hands, Wish
 from quoracy.report import Measurement, Report
-from quoracy.sdk.address import Address
-from quoracy.sdk.asking import Asker
-from quoracy.sdk.crowd import Crowd
-from quoracy.sdk.crowd_process import Hands, Wish
+from quoracy.sdk.client.address import Address
+from quoracy.sdk.client.ask import Asker
 
 RUN: Final = "bench"
 PARTICIPANTS: Final = 10_000

@@ -13,7 +13,8 @@ from typing import Any, NamedTuple
 from quoracy.bench.crowd import RUN, Child, create_run
 from quoracy.core.cluster.events import WorkerIdle, WorkerReady
 from quoracy.core.messages import Answered, Declined, Moved, Told, Welcome
-from quoracy.sdk.session import Session, Stage
+from quoracy.sdk.client.session import Stage
+from quoracy.sdk.cluster.session import WorkerSession
 from quoracy.wire.frames import FrameReader, frame
 from quoracy.wire.messages import NEWEST, OLDEST, Greet, to_client
 
@@ -24,7 +25,7 @@ class Worker:
     """One session on one socket, driven by hand."""
 
     def __init__(self, name: str) -> None:
-        self.session = Session(RUN, name, name.encode().ljust(32, b"."), retry_us=500_000)
+        self.session = WorkerSession(RUN, name, name.encode().ljust(32, b"."), retry_us=500_000)
         self.passed = 0
         self.socket: socket.socket | None = None
         self._reader = FrameReader()
@@ -71,7 +72,7 @@ class Worker:
                 session.arrive("step", self._step, _now_us())
         standing = session.standing
         if standing is not None and not self._part and session.stage is Stage.JOINED:
-            if standing.state == "Idle":
+            if standing.state in ("Idle", "Training"):
                 self._part = True
                 self._step = standing.barriers.get("step", (0, -1))[1] + 1
                 session.arrive("step", self._step, _now_us())

@@ -3,7 +3,7 @@
 A round begins, its participants fetch the model, write an update and have it on disk, it is examined and journaled, all
 of them become the next model, which is written too, and the next round begins. From one beginning to the next is what
 is measured; the middle of several. Up to ten participants are processes of their own, each with the SDK and its
-sidecar; a hundred are in four processes.
+heartbeat process; a hundred are in four processes.
 
 Weights go two ways. Participants on the coordinator's machine share the folder of its object store, and no byte crosses
 a socket: that is ``round_ms``. Those on other machines fetch and bring them through the coordinator's HTTP API: that is
@@ -27,10 +27,10 @@ import msgspec
 
 from quoracy.bench.crowd import percentile
 from quoracy.launch import coordinating, crowds
+from quoracy.launch.crowd_process import Wish
 from quoracy.learn.mlp import ONE_THREAD
 from quoracy.report import Measurement, Report
-from quoracy.sdk.asking import Asker, rounds_over
-from quoracy.sdk.crowd_process import Wish
+from quoracy.sdk.client.ask import Asker, rounds_over
 
 Way = Literal["folder", "http"]
 RUN: Final = "bench"

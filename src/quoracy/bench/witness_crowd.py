@@ -28,22 +28,20 @@ from quoracy.core.codec import encode
 from quoracy.core.errors import Refusal
 from quoracy.core.witnessed import facts
 from quoracy.core.witnessed.attestation import Scheme
-from quoracy.core.witnessed.events import Attest, CheckpointStored, Holds, ResultCommitted, TwoFacedShown
+from quoracy.core.witnessed.events import Attest, Holds
 from quoracy.core.witnessed.part import Part
 from quoracy.core.witnessed.views import RoundShown, Standing
 from quoracy.hosts.keys import Keys, prefix_of
 from quoracy.objects import open_objects
-from quoracy.sdk import pipe
-from quoracy.sdk.address import Address
-from quoracy.sdk.line import Line
-from quoracy.sdk.witnessing import LIFE, Witnessing
-from quoracy.sdk.witnessing_bridge import WitnessingBridge
-from quoracy.sdk.witnessing_mirror import SHOWN
+from quoracy.sdk.client.address import Address
+from quoracy.sdk.client.connection import Connection, State
+from quoracy.sdk.client.session import Note
+from quoracy.sdk.witnessed.client import SHOWN
+from quoracy.sdk.witnessed.session import LIFE, MemberSession
 from quoracy.trust.keys import MemberKey
 
 RETRY_US: Final = 1_000_000
 LEAST_S: Final = 0.0005
-COMMANDS: Final = {ResultCommitted: "committed", CheckpointStored: "stored", TwoFacedShown: "two-faced"}
 
 
 class Crowd:
@@ -64,20 +62,23 @@ class Crowd:
 
 
 class _Seat(asyncio.Protocol):
-    """One member: its line, its part, and one timer for whatever is next."""
+    """One member: its connection, its part, and one timer for whatever is next."""
 
     def __init__(self, crowd: Crowd, member: str) -> None:
         self._crowd = crowd
         self._member = member
         wish = crowd.wish
         key = crowd.key
-        session = Witnessing(wish.run, member, secrets.token_bytes(32), RETRY_US, key.public)
-        addresses = [Address(wish.host, wish.port)]
-        line = Line(session, addresses, "", key, random.SystemRandom().random, now_us())
-        self._bridge = WitnessingBridge(session, line)
+        self._session = session = MemberSession(wish.run, member, secrets.token_bytes(32), RETRY_US, key.public)
+        self._connection = Connection(
+            session, [Address(wish.host, wish.port)], "", key, random.SystemRandom().random, now_us(),
+            joins=session.joins,
+        )  # fmt: skip
+        self._up = False
+        self._standing: Standing | None = None
         self._part = Part(wish.run, member, key.sign)
         self._commands: dict[int, int] = {}
-        self._requests = 0
+        """Number of a command of this incarnation to that of the part."""
         self._step = -1
         self._transport: asyncio.Transport | None = None
         self._timer: asyncio.TimerHandle | None = None
@@ -98,18 +99,18 @@ class _Seat(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.Transport, transport)
-        self._bridge.line.connected(now_us())
+        self._connection.connected(now_us())
 
     def data_received(self, chunk: bytes) -> None:
         self._crowd.seen.in_bytes += len(chunk)
-        self._bridge.line.received(chunk, now_us())
+        self._connection.received(chunk, now_us())
         self._read()
         self._soon()
 
     def connection_lost(self, error: Exception | None) -> None:
         if self._transport is not None and not self.over.is_set():
             self._transport = None
-            self._bridge.line.closed(str(error or "it closed the connection"), now_us())
+            self._connection.closed(str(error or "it closed the connection"), now_us())
             self._soon()
 
     # -- what follows -----------------------------------------------------------------------------------------------
@@ -120,24 +121,35 @@ class _Seat(asyncio.Protocol):
             asyncio.get_running_loop().call_soon(self._act)
 
     def _read(self) -> None:
-        while told := self._bridge.tell(now_us()):
-            self._facts += [fact for message in told if (fact := self._hear(message)) is not None]
+        notes, session = self._session.notes, self._session
+        while notes:
+            if (fact := self._hear(notes.popleft())) is not None:
+                self._facts.append(fact)
+        if session.standing is not None and session.standing is not self._standing:
+            self._standing = session.standing
+            self._facts.append(facts.Shown(self._standing))
+        up = self._connection.state is State.UP
+        if up and not self._up:
+            self._facts.append(facts.Connected())
+        self._up = up
+        if self._connection.over is not None:
+            self.over.set()
 
     def _act(self) -> None:
         self._acts = False
         if self.over.is_set():
             return
-        line = self._bridge.line
-        line.tick(now_us())
+        connection = self._connection
+        connection.tick(now_us())
         self._read()
         self._handle()
-        if line.hang_up:
-            line.hang_up = False
+        if connection.close_wanted:
+            connection.close_wanted = False
             self._hang_up()
-        if (out := line.take_out()) and self._transport is not None:
+        if (out := connection.take_out()) and self._transport is not None:
             self._crowd.seen.out_bytes += len(out)
             self._transport.write(out)
-        if (address := line.dial(now_us())) is not None:
+        if (address := connection.connect_to(now_us())) is not None:
             task = asyncio.get_running_loop().create_task(self._dial(address))
             self._tasks.add(task)
             task.add_done_callback(self._tasks.discard)
@@ -148,12 +160,12 @@ class _Seat(asyncio.Protocol):
             async with self._crowd.dialing:
                 await asyncio.get_running_loop().create_connection(lambda: self, address.host, address.port)
         except OSError as error:
-            self._bridge.line.failed(error.strerror or str(error), now_us())
+            self._connection.failed(error.strerror or str(error), now_us())
         self._soon()
 
     def _arm(self) -> None:
         """A timer that is early does no harm: it is not set anew whenever something has come."""
-        times = [time for time in (self._bridge.line.wake_us(), self._part.wake_us()) if time is not None]
+        times = [time for time in (self._connection.wake_us(), self._part.wake_us()) if time is not None]
         wake_us = min(times, default=None)
         if wake_us is None or (self._timer is not None and self._timer_us <= wake_us):
             return
@@ -175,26 +187,25 @@ class _Seat(asyncio.Protocol):
         if transport is not None:
             transport.close()
 
-    def _hear(self, message: pipe.ToTraining) -> facts.Fact | None:
-        match message:
-            case pipe.Shown(topic=topic, value=value) if topic == LIFE:
-                scheme = Scheme(value.get("attestation", "bitmap"), value.get("bloom_false_positives", 0.01))
-                self._commands.clear()
-                return facts.LifeBegan(value["incarnation"], scheme)
-            case pipe.Shown(topic=topic, value=value) if topic in SHOWN:
+    def _hear(self, note: Note) -> facts.Fact | None:
+        match note.what:
+            case "shown":
+                topic, value = note.value
+                if topic == LIFE:
+                    scheme = Scheme(value.get("attestation", "bitmap"), value.get("bloom_false_positives", 0.01))
+                    self._commands.clear()
+                    return facts.LifeBegan(value["incarnation"], scheme)
                 shown = value if isinstance(value, SHOWN[topic]) else msgspec.convert(value, SHOWN[topic])
                 if isinstance(shown, RoundShown):
                     self._note(shown)
                 return facts.Shown(shown)
-            case pipe.Stands(standing=standing):
-                shown = standing if isinstance(standing, Standing) else msgspec.convert(standing, Standing)
-                return facts.Shown(shown)
-            case pipe.Done(number=number, answer=answer) if number in self._commands:
-                refusal = answer if isinstance(answer, Refusal) else None
-                return facts.CommandDecided(self._commands.pop(number), refusal)
-            case pipe.Up():
-                return facts.Connected()
-            case pipe.Over() | pipe.Finished():
+            case "answered":
+                cause, answer = note.value
+                if (number := self._commands.pop(cause.seq, None)) is not None:
+                    return facts.CommandDecided(number, answer if isinstance(answer, Refusal) else None)
+            case "moved":
+                self._connection.moved(note.value, now_us())
+            case "finished" | "ended":
                 self.over.set()
         return None
 
@@ -242,14 +253,11 @@ class _Seat(asyncio.Protocol):
             case facts.Send(signal=signal):
                 if isinstance(signal, Attest | Holds):
                     self._crowd.seen.attested_us[self._step] = now_us()
-                self._bridge.ask(pipe.Said(encode(signal)), now_us())
+                self._session.say(signal)
             case facts.Command(number=number, event=event, fields=fields):
-                self._requests += 1
-                self._commands[self._requests] = number
-                request = pipe.Do(self._requests, self._bridge.session.lives, COMMANDS[event], fields)
-                self._bridge.ask(request, now_us())
+                self._commands[self._session.wish(event, **fields)] = number
             case facts.Ask():
-                self._bridge.ask(pipe.Look(), now_us())
+                self._session.look_again()
             case facts.Done():
                 self.over.set()
 

@@ -20,7 +20,7 @@ from quoracy.bench.crowd import Child, child, on_other_core, percentile
 from quoracy.bench.exchange import measure_exchange
 from quoracy.bench.witness_seen import Seen, Wish
 from quoracy.report import Measurement, Report
-from quoracy.sdk.asking import Asker
+from quoracy.sdk.client.ask import Asker
 
 RUN: Final = "bench"
 PROCESSES: Final = 2

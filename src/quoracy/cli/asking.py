@@ -22,8 +22,8 @@ from quoracy.cli import reason
 from quoracy.core.codec import builtins
 from quoracy.core.errors import QuoracyError
 from quoracy.core.kinds import KINDS
-from quoracy.sdk.asking import Asker
-from quoracy.sdk.settings import URL as URL
+from quoracy.sdk.client.ask import Asker
+from quoracy.sdk.client.settings import URL as URL
 
 COMPLETION_S: Final = 0.5
 """Somebody has pressed the tab key and waits."""

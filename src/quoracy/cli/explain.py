@@ -9,7 +9,7 @@ from rich.table import Table
 from rich.text import Text
 
 from quoracy.cli.asking import URL, Ca, Json, RunName, Timeout, Token, Url, asking, cut, few, plain, said
-from quoracy.sdk.asking import TIMEOUT_S
+from quoracy.sdk.client.ask import TIMEOUT_S
 
 MAX_SENTENCE: Final = 600
 MAX_WAITS: Final = 50
@@ -57,7 +57,8 @@ def waits_table(waits: list[dict[str, Any]]) -> Table:
     table.add_column("then")
     for wait in waits:
         left_us = wait["left_us"]
-        then = "" if left_us is None else f"{wait['then']} in {said(left_us / 1e6)}"
+        soon = "at any moment" if left_us == 0 else f"in {said((left_us or 0) / 1e6)}"
+        then = "" if left_us is None else f"{wait['then']} {soon}"
         table.add_row(
             Text(plain(wait["what"])),
             Text(plain(few(list(wait["missing"]), 10))),

@@ -113,7 +113,7 @@ def read_task(file: Path) -> Task:
 def _checked(server: ServerConfig, run: str, wished: dict[str, Any]) -> Config:
     """The settings of the run, defaults and all. Raises ConfigErrors with everything that is wrong."""
     given = server.new_run("federated", wished)
-    Run.create(KINDS, RunCreated(run, "federated", KINDS.newest("federated").rules, given), new=True)
+    Run.create(KINDS, RunCreated(run, "federated", KINDS.newest("federated").rules, given))
     return msgspec.convert(given, Config)
 
 

@@ -18,7 +18,7 @@ from quoracy.demo.beside import Beside, beside
 from quoracy.demo.task import run_task
 from quoracy.learn.experiment import SIZES, Lie, Settings
 from quoracy.plots import Drawing, Plot, Series
-from quoracy.sdk.asking import TIMEOUT_S, rounds_over, trainings_of
+from quoracy.sdk.client.ask import TIMEOUT_S, rounds_over, trainings_of
 
 app = typer.Typer(
     help="How federated rounds went, and whole tasks to try out on this machine.",

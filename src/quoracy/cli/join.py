@@ -12,9 +12,9 @@ from rich.text import Text
 from quoracy.cli import reason
 from quoracy.cli.asking import URL, Ca, Json, Token, Url, plain, print_object
 from quoracy.core.errors import CATALOG, QuoracyError
-from quoracy.sdk.joining import join as take_part
-from quoracy.sdk.member import MemberSummary
-from quoracy.sdk.member_news import MemberNews
+from quoracy.sdk.witnessed.api import join as take_part
+from quoracy.sdk.witnessed.events import MemberNews
+from quoracy.sdk.witnessed.member import MemberSummary
 
 WAITS: Final = "waits for an epoch to begin"
 

@@ -24,9 +24,9 @@ from rich.text import Text
 from quoracy.cli import reason
 from quoracy.cli.asking import URL, Ca, Json, Token, Url, plain, print_object
 from quoracy.core.errors import CATALOG, ConfigError, QuoracyError
-from quoracy.sdk.depot import WAYS, Way
-from quoracy.sdk.participating import participate as take_part
-from quoracy.sdk.tasks import ParticipantNews, Summary
+from quoracy.sdk.federated.api import participate as take_part
+from quoracy.sdk.federated.task import ParticipantNews, Summary
+from quoracy.sdk.federated.weights import WAYS, Way
 
 SHORT: Final = {"digits": "quoracy.learn.trainers:digits", "fashion": "quoracy.learn.trainers:fashion"}
 """What comes with Quoracy, by its own name."""

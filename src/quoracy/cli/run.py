@@ -30,7 +30,7 @@ from quoracy.core.bounds import unbounded
 from quoracy.core.cluster.events import Command
 from quoracy.core.errors import CATALOG, ConfigError, ConfigErrors, shown
 from quoracy.core.kinds import KINDS
-from quoracy.sdk.asking import TIMEOUT_S
+from quoracy.sdk.client.ask import TIMEOUT_S
 
 app = typer.Typer(
     help="Create runs, look at them, stop them, give their workers orders.",

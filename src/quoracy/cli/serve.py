@@ -36,7 +36,7 @@ from quoracy.core.errors import ConfigError, JournalError, QuoracyError, Refusal
 from quoracy.core.shell import Stop
 from quoracy.hosts.log import Log
 from quoracy.report import Measurement, Report
-from quoracy.sdk.settings import URL
+from quoracy.sdk.client.settings import URL
 from quoracy.version import __version__
 
 SPARE_FILES: Final = 256
@@ -44,6 +44,7 @@ SPARE_FILES: Final = 256
 WILDCARDS: Final = ("0.0.0.0", "::")  # noqa: S104 - named, not listened on
 FIXES: Final = {
     "journal_newer": "serve it with that Quoracy, or serve another folder: --folder",
+    "journal_older": "serve it with that Quoracy, or begin anew in another folder: --folder",
     "journal_corrupt": "quoracy journal verify {folder} names the damage, quoracy journal repair {folder} mends it",
     "journal_busy": "another program writes there: wait for it, or end it",
     "journal_full": "make room on that disk, or serve another folder: --folder",
@@ -52,6 +53,7 @@ FIXES: Final = {
 }
 FIXES_ETCD: Final = {
     "journal_newer": "serve it with that Quoracy, or use another prefix: --store etcd://HOST:PORT/PREFIX",
+    "journal_older": "serve it with that Quoracy, or use another prefix: --store etcd://HOST:PORT/PREFIX",
     "journal_corrupt": "restore etcd from a backup of it, or use another prefix: see docs/etcd.md",
     "journal_busy": "see to etcd, then start this again: nothing is lost",
     "journal_full": "make room in etcd (see docs/etcd.md), then start this again: nothing is lost",

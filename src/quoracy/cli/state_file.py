@@ -91,7 +91,7 @@ def check_settings(kind: Kind, given: dict[str, Any]) -> Iterator[ConfigError]:
     out = {problem.field.partition(".")[0].partition("[")[0] for problem in wrong}
     rest = {name: value for name, value in given.items() if name not in out}
     try:
-        kind.check(msgspec.convert(rest, kind.config), new=True)
+        kind.check_config(msgspec.convert(rest, kind.config))
     except msgspec.ValidationError as error:
         if not wrong:
             yield ConfigError("settings", rest, str(error))

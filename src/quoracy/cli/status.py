@@ -9,7 +9,7 @@ from rich.table import Table
 from rich.text import Text
 
 from quoracy.cli.asking import URL, Ca, Json, Timeout, Token, Url, asking, one_line, plain, said
-from quoracy.sdk.asking import TIMEOUT_S
+from quoracy.sdk.client.ask import TIMEOUT_S
 
 PHASES: Final = {
     "Open": "green", "Closed": "dim", "Round": "green", "Closing": "green", "Evaluating": "green", "Finished": "dim",

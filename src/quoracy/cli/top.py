@@ -37,8 +37,8 @@ from quoracy.cli.curves import METRIC, Curve, Curves, curve_table, number
 from quoracy.cli.top_rounds import RoundsPage
 from quoracy.cli.top_witnessed import WitnessedPage
 from quoracy.core.errors import Refused
-from quoracy.sdk.asking import ELSEWHERE, TIMEOUT_S
-from quoracy.sdk.errors import Unreachable
+from quoracy.sdk.client.ask import ELSEWHERE, TIMEOUT_S
+from quoracy.sdk.client.errors import Unreachable
 
 WIDE: Final = 100
 """From so many columns on there is room for what is only nice to know."""
@@ -325,12 +325,14 @@ class Page:
             return one_line(worker["reason"])
         if (wait := self.silent.get(worker["id"])) is not None:
             then = wait["then"].removeprefix("it is ")
-            soon = "" if wait["left_us"] is None else f": {then} in {said(wait['left_us'] / 1e6)}"
-            return one_line(f"silent{soon}", "bold yellow")
+            left_us = wait["left_us"]
+            soon = "at any moment" if left_us == 0 else f"in {said((left_us or 0) / 1e6)}"
+            return one_line("silent" if left_us is None else f"silent: {then} {soon}", "bold yellow")
         if worker["stuck_s"]:
             return one_line(f"stuck for {said(worker['stuck_s'])}", "bold red")
         if worker["id"] in self.missing:
-            return one_line(f"awaited at {self.missing[worker['id']]}", "yellow")
+            elsewhere = ", waits at another" if worker["waits"] else ""
+            return one_line(f"awaited at {self.missing[worker['id']]}{elsewhere}", "yellow")
         if worker["waits"]:
             return one_line("waits", "cyan")
         return one_line(worker.get("task", ""))

@@ -9,7 +9,6 @@ from __future__ import annotations
 import tomllib
 from collections.abc import Callable, Iterator, Mapping
 from difflib import get_close_matches
-from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -148,7 +147,7 @@ class _Reading:
         for kind in KINDS:
             name = f"runs.{kind.name}"
             if not any(field.startswith(name) for field in bad):
-                self._check(partial(kind.check, new=True), config.runs[kind.name], name + ".")
+                self._check(kind.check_config, config.runs[kind.name], name + ".")
         if self.problems:
             raise ConfigErrors(self.problems)
         return Settings(config, {field: source for field, (_, source) in self.given.items()})

@@ -42,8 +42,8 @@ class Grpc(msgspec.Struct, frozen=True):
     port: Port = "auto"
     """auto takes 50051, or any free port if another program has that; 0 any free one. Whatever it is, it is said."""
     max_streams: Count = 1000
-    """Session streams at once. The next is refused as too_fast. Half of limits.max_connections_per_identity, so that
-    idle streams alone cannot shut their own address out."""
+    """Session streams at once: a member has one, for heartbeats too. The next is refused as too_fast. Less than half of
+    limits.max_connections_per_identity, so that idle streams alone cannot shut their own address out."""
     keepalive_s: Seconds = 10.0
     """How often the server asks a connection on which nothing is said whether it is still there, and at most."""
     keepalive_timeout_s: Seconds = 5.0
@@ -63,8 +63,8 @@ class Http(msgspec.Struct, frozen=True):
     port: Port = "auto"
     """auto takes 3000, or any free port if another program has that; 0 any free one. Whatever it is, it is said."""
     max_streams: Count = 1000
-    """Event streams at once. The next is refused as too_fast. Half of limits.max_connections_per_identity, so that
-    idle streams alone cannot shut their own address out."""
+    """Event streams at once. The next is refused as too_fast. Less than half of limits.max_connections_per_identity, so
+    that idle streams alone cannot shut their own address out."""
     allowed_hosts: tuple[Text, ...] = ()
     """Names under which browsers may ask, beside loopback and the address that is listened on. Others are refused: a
     foreign page could otherwise make a browser ask under its own name."""
@@ -150,10 +150,12 @@ class ConnectionLimits(msgspec.Struct, frozen=True):
 
     max_frame_bytes: Annotated[int, Meta(ge=1024, le=MAX_MESSAGE_BYTES)] = MAX_MESSAGE_BYTES
     """A longer message ends its connection before it is read. No message of ours is as long."""
-    max_connections: Count = 10_000
-    """In all. Each needs a file descriptor: see ulimit -n. The next is refused as too_fast."""
-    max_connections_per_identity: Count = 2_000
-    """Twice the default size of a fleet, so that all may connect anew before the old connections are given up."""
+    max_connections: Count = 20_000
+    """In all. Each needs a file descriptor: see ulimit -n. The next is refused as too_fast. A member over TCP has two,
+    one for its session and one for its heartbeats."""
+    max_connections_per_identity: Count = 4_000
+    """Four times the default size of a fleet: each member has two, and all may connect anew before the old connections
+    are given up."""
     messages_per_s: Count = 50_000
     """Of one identity, in the long run. About what one server can take."""
     burst_messages: Count = 100_000
@@ -167,11 +169,13 @@ class ConnectionLimits(msgspec.Struct, frozen=True):
     among bytes_per_s. 0: as fast as network and disk take them. Whoever is faster is slowed down, never refused, and
     in any case all identities get their turns."""
     max_unsent_bytes: Size = 8 * 1024 * 1024
-    """What may wait for a client that does not read. One that lets more pile up is cut off and may connect anew."""
+    """Of answers, what may wait for a client that does not read. One that lets more pile up is cut off and may connect
+    anew. Views do not count: of those that were not read only the newest of each are kept."""
     greet_timeout_s: Seconds = 10.0
     """A connection that has not said who it is by then is closed: it holds a place that others need."""
     idle_timeout_s: Seconds = 300.0
-    """One that says nothing for so long is closed: its other end may be gone without a word."""
+    """One that says nothing for so long is closed: its other end may be gone without a word. Not while heartbeats of a
+    member that speaks through it come on another connection."""
 
 
 class HostSettings(msgspec.Struct, frozen=True):

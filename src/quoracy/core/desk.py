@@ -36,10 +36,13 @@ class Waiting(msgspec.Struct, frozen=True):
 
 
 class Desk:
-    def __init__(self, run: Run, now_us: int) -> None:
+    def __init__(self, run: Run, now_us: int, peers: dict[str, Peer] | None = None) -> None:
+        """``peers``: where members listen, as far as it is known."""
         self.run = run
         self.collector: Collector = run.kind.collector(run.machine, now_us)
-        self.peers: dict[str, Peer] = {}
+        self.peers: dict[str, Peer] = {} if peers is None else peers
+        """Where each member listens: through this one it said hello, joined, or gave its last signal other than a
+        heartbeat. Heartbeats may come through a connection that is read by somebody else."""
         self.unsettled = False
         """Something may be due that the last entry had no room for: settle again as soon as it is written."""
         self._events: Reader[Event] = Reader(run.kind.events, "event")
@@ -94,7 +97,7 @@ class Desk:
         signal = self._signals.read(sign.signal)
         if isinstance(signal, Refusal):
             return Declined(sign.member, sign.incarnation, "signal", signal)
-        if (sign.member, sign.incarnation) != (signal.member, signal.incarnation):
+        if sign.incarnation != signal.incarnation or sign.member != signal.member:
             why = (
                 f"{sign.member} (incarnation {sign.incarnation}) gives a signal of {signal.member} "
                 f"(incarnation {signal.incarnation})"
@@ -104,7 +107,8 @@ class Desk:
         heard = self.collector.hear(signal, self.run.machine, now_us)
         if isinstance(heard, Refusal):
             return Declined(signal.member, signal.incarnation, signal.topic(), heard)
-        self.peers[signal.member] = peer
+        if not signal.heartbeat:
+            self.peers[signal.member] = peer
         return None if heard is None else Told(signal.member, signal.incarnation, signal.topic(), heard)
 
     def settle(self, batch: Batch, now_us: int) -> None:
@@ -153,15 +157,22 @@ class Desk:
         ]
 
     def _welcome(self, peer: Peer, hello: Hello) -> list[Action]:
-        """Where the run stands; and to one that has joined, all its views again."""
+        """Where the run stands; and to one that has joined and listens, all its views again."""
         machine, head = self.run.machine, self.run.head
         current = machine.incarnation_of(hello.member)
         out: list[Action] = [Send(peer, Welcome(hello.member, current, head.term, head.n))]
-        if hello.incarnation == 0:
+        if hello.incarnation == 0 or not hello.views:
             return out
         if hello.incarnation == current:
             self.peers[hello.member] = peer
-        return out + [Send(peer, self._told(hello.member, topic)) for topic in machine.topics(hello.member)]
+        return out + self._all_views(hello.member, peer)
+
+    def tell_all(self) -> list[Action]:
+        """All its views to each member that is reached: what they were told last is not known."""
+        return [action for member, peer in self.peers.items() for action in self._all_views(member, peer)]
+
+    def _all_views(self, member: str, peer: Peer) -> list[Action]:
+        return [Send(peer, self._told(member, topic)) for topic in self.run.machine.topics(member)]
 
     def _told(self, member: str, topic: str) -> Told:
         machine = self.run.machine

@@ -32,7 +32,7 @@ from quoracy.core.codec import digest
 from quoracy.core.desk import Desk, Waiting
 from quoracy.core.detector import Detector
 from quoracy.core.dice import SEED_BYTES
-from quoracy.core.errors import Bug, ConfigError, QuoracyError, Refusal
+from quoracy.core.errors import AWHILE_S, Bug, ConfigError, QuoracyError, Refusal
 from quoracy.core.journal import NONCE_BYTES, STATE_DIGEST_EVERY, HostTook, chain_seed
 from quoracy.core.limits import STAGGER_PLACES, Limits
 from quoracy.core.machine import Event, Explanation
@@ -98,7 +98,8 @@ class Host:
         self._drawn = 0
         self._writer = Writer(run, self.limits.retry_us, self.limits.max_tries)
         self._inbox: deque[Waiting] = deque()
-        self._served: tuple[Peer, ...] = ()
+        self._served: dict[str, Peer] = {}
+        """Where members listened that were served here, while the journal is read again."""
         self._asked: list[Peer] = []
         self._take_when_loaded = False
         self._term = 0
@@ -215,16 +216,16 @@ class Host:
 
     def _leave_desk(self) -> None:
         if self.desk is not None:
-            self._served = tuple(dict.fromkeys(self.desk.peers.values()))
+            self._served = self.desk.peers
         self.desk = None
 
     def _send_on(self, moved: Moved) -> None:
         """Whoever waits here, or was served here, must ask somewhere else."""
         waiting = (waiting.peer for waiting in self._inbox if not isinstance(waiting.what, DutyFinished))
-        for peer in dict.fromkeys((*waiting, *self._served)):
+        for peer in dict.fromkeys((*waiting, *self._served.values())):
             self._send(peer, moved)
         self._inbox.clear()
-        self._served = ()
+        self._served = {}
 
     def _on_followed(self, report: Followed) -> None:
         """Somebody's entries. While an entry of our own is under way they are not needed: its fate tells."""
@@ -265,7 +266,7 @@ class Host:
             raise Bug(f"run {self.run_name!r} exists: create is for a journal without entries")
         if report.created.run != self.run_name:
             raise ConfigError("run", report.created.run, f"this host holds the journal of {self.run_name!r}")
-        run = Run.create(self.kinds, report.created, new=True)
+        run = Run.create(self.kinds, report.created)
         self.run = run
         self.phase = Phase.TAKING
         self._anchor_us = (0, self._now_us)
@@ -289,10 +290,12 @@ class Host:
         self._launch(batch)
 
     def _serve(self, run: Run) -> None:
-        """Detectors and collectors start afresh, duties are issued again."""
+        """Detectors and collectors start afresh, duties are issued again. Whoever listened goes on listening, and is
+        told everything: a member that waits says nothing by which it could be found again."""
         self.phase = Phase.SERVING
-        self.desk = Desk(run, self._now_us)
-        self._served = ()
+        self.desk = Desk(run, self._now_us, self._served)
+        self._served = {}
+        self._out.extend(self.desk.tell_all())
         self._term = run.head.term
         self._rival = None
         self._beats = 0
@@ -316,7 +319,7 @@ class Host:
             self._send(report.peer, self._moved())
         elif len(self._inbox) >= self.limits.max_waiting:
             why = f"{len(self._inbox)} messages wait for run {self.run_name}"
-            self._refuse(report, Refusal("overloaded", why, "send it again in a while"))
+            self._refuse(report, Refusal("overloaded", why, "send it again in a while", AWHILE_S))
         else:
             self._inbox.append(Waiting(self._now_us, report.peer, report.message))
 
@@ -435,6 +438,7 @@ class Host:
     def _on_disconnected(self, report: Disconnected) -> None:
         if self.desk is not None:
             self.desk.gone(report.peer)
+        self._served = {member: peer for member, peer in self._served.items() if peer != report.peer}
 
     # -- for people -------------------------------------------------------------------------------------------------
 

@@ -16,11 +16,12 @@ from msgspec import Meta, Raw
 
 from quoracy.core.codec import DIGEST_BYTES, digest, encode
 from quoracy.core.dice import SEED_BYTES
-from quoracy.core.errors import JournalCorrupt, JournalNewer, Refusal
+from quoracy.core.errors import JournalCorrupt, JournalNewer, JournalOlder, Refusal
 from quoracy.core.machine import By, Event
 from quoracy.core.members import COMMAND_BYTES, Cause, Counter
 
-FORMAT: Final = 1
+FORMAT: Final = 2
+BEFORE_0_2: Final = 1
 MAX_ENTRY_BYTES: Final = 512 * 1024
 ENVELOPE_BYTES: Final = 1024
 """Room kept for everything in an entry that is not events."""
@@ -99,14 +100,14 @@ _envelope = msgspec.msgpack.Decoder(_Envelope)
 
 
 def decode_entry(payload: bytes, run: str, n: int) -> Entry:
-    """The entry, which must be number ``n`` of ``run``. Raises JournalCorrupt or JournalNewer, naming it."""
+    """The entry, which must be number ``n`` of ``run``. Raises JournalCorrupt, JournalNewer, JournalOlder."""
     try:
         entry = _entry.decode(payload)
     except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as error:
-        _raise_if_newer(payload, run, n)
+        _raise_if_other(payload, run, n)
         raise JournalCorrupt(run, n, 0, f"cannot be decoded: {error}", "the entry") from None
     if entry.format != FORMAT:
-        _raise_if_newer(payload, run, n)
+        _raise_if_other(payload, run, n)
         raise JournalCorrupt(run, n, 0, f"format {entry.format} does not exist", "the entry")
     if entry.run != run:
         raise JournalCorrupt(run, n, 0, f"belongs to run {entry.run!r}", "the entry")
@@ -115,11 +116,13 @@ def decode_entry(payload: bytes, run: str, n: int) -> Entry:
     return entry
 
 
-def _raise_if_newer(payload: bytes, run: str, n: int) -> None:
+def _raise_if_other(payload: bytes, run: str, n: int) -> None:
     try:
         envelope = _envelope.decode(payload)
     except (msgspec.DecodeError, RecursionError, UnicodeDecodeError):
         return
+    if envelope.format == BEFORE_0_2:
+        raise JournalOlder(f"run {run!r}: entry {n} has format 1, of Quoracy 0.1, which is not read since 0.2")
     if envelope.format > FORMAT:
         raise JournalNewer(
             f"run {run!r}: entry {n} has format {envelope.format}, this Quoracy reads up to {FORMAT}: use a newer one"

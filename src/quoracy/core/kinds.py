@@ -1,7 +1,11 @@
 """The kinds this Quoracy knows. The one place in the core that names them all."""
 
-from quoracy.core import cluster, federated, ranks, serverwide, witnessed
+from quoracy.core import serverwide
+from quoracy.core.cluster import kind as cluster
+from quoracy.core.federated import kind as federated
+from quoracy.core.ranks import kind as ranks
 from quoracy.core.run import Kinds
+from quoracy.core.witnessed import kind as witnessed
 
 KINDS = Kinds((cluster.KIND, federated.KIND, witnessed.KIND))
 """What a server can serve."""

@@ -95,6 +95,9 @@ class Join(Admission, frozen=True, array_like=True):
 class Signal(msgspec.Struct, frozen=True, array_like=True):
     """Something volatile: never journaled, gathered by a collector."""
 
+    heartbeat: ClassVar[bool] = False
+    """Says that its sender lives, and nothing of where it listens: views go on where they went, whichever connection
+    it comes through."""
     member: MemberId
     incarnation: Counter
 
@@ -338,13 +341,6 @@ class Kind(msgspec.Struct, frozen=True):
     tables: tuple[Table, ...]
     ids_per_token: int = 0
     """So many ids a token may bring into a run, if it does not say itself. 0: any number."""
-    check_new: Callable[[Any], None] | None = None
-    """As ``check_config``, of runs that are created now. It may have become stricter since a release: a run that was
-    created before is folded all the same."""
 
     def __post_init__(self) -> None:
-        ready(self.config, self.events, self.signals)
-
-    def check(self, config: Any, *, new: bool) -> None:
-        """Raises ConfigError."""
-        (self.check_new if new and self.check_new is not None else self.check_config)(config)
+        ready(self.config)

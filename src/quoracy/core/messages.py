@@ -26,6 +26,12 @@ MAX_MESSAGE_BYTES: Final = 1024 * 1024
 Token = Annotated[str, Meta(max_length=1024)]
 
 
+_HEARTBEAT: Final = b"\xa9heartbeat"
+"""As the first field of an array with few fields, which is how it is written by all who know msgpack."""
+_fields: Final = msgspec.msgpack.Decoder(list[Raw])
+_text: Final = msgspec.msgpack.Decoder(str)
+
+
 class Hello(msgspec.Struct, frozen=True, array_like=True, tag="hello"):
     """The first message of a connection, for each member that speaks through it. ``incarnation`` 0: not joined yet."""
 
@@ -34,6 +40,8 @@ class Hello(msgspec.Struct, frozen=True, array_like=True, tag="hello"):
     incarnation: Counter = 0
     token: Token = ""
     """Proves to the door that the sender is this life of the member. A host never looks at it."""
+    views: bool = True
+    """Whether the member listens here: then all its views follow, and from now on whatever changes of them."""
 
 
 class Call(msgspec.Struct, frozen=True, array_like=True, tag="call"):
@@ -54,6 +62,17 @@ class Sign(msgspec.Struct, frozen=True, array_like=True, tag="sign"):
     @classmethod
     def of(cls, run: str, signal: Signal) -> Sign:
         return cls(run, Raw(encode(signal)), signal.member, signal.incarnation)
+
+    def is_heartbeat(self) -> bool:
+        """By the name that the signal begins with. Whether it is a whole one is seen when it is decoded."""
+        view = memoryview(self.signal)
+        if bytes(view[1:11]) == _HEARTBEAT and view[0] & 0xF0 == 0x90:
+            return True
+        try:
+            fields = _fields.decode(self.signal)
+            return bool(fields) and _text.decode(fields[0]) == "heartbeat"
+        except (msgspec.DecodeError, UnicodeDecodeError):
+            return False
 
 
 class Welcome(msgspec.Struct, frozen=True, array_like=True, tag="welcome"):

@@ -130,7 +130,7 @@ class Peer:
 
     def _begin(self) -> Steps:
         """-> entry 1, whoever wrote it."""
-        run = Run.create(self.kinds, self.created, new=True)
+        run = Run.create(self.kinds, self.created)
         batch = Batch(run, 0, chain_seed(NO_DIGEST, 1), b"")
         batch.write(None, self.created)
         _, payload = batch.entry(self.me, self.draw(b"nonce")[:NONCE_BYTES])

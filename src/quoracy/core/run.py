@@ -139,8 +139,8 @@ class Run:
         self._verify = kinds.verify
 
     @classmethod
-    def create(cls, kinds: Kinds, created: RunCreated, *, new: bool = False) -> Run:
-        """An empty run; ``new`` if it is not in a journal yet. Raises ConfigError for a configuration the kind cannot
+    def create(cls, kinds: Kinds, created: RunCreated) -> Run:
+        """An empty run. Raises ConfigError for a configuration the kind cannot
         use, UnknownRules for unknown rules."""
         kind = kinds.get(created.kind, created.rules)
         if found := list(unbounded(created.config)):
@@ -151,7 +151,7 @@ class Run:
         except msgspec.ValidationError as error:
             wrong = list(wrong_settings(created.config, kind.config))
             raise ConfigErrors(wrong or [ConfigError("config", created.config, str(error))]) from None
-        kind.check(config, new=new)
+        kind.check_config(config)
         head = Head(created.run, created.kind, created.rules, created.config, created.seeding, created.label)
         head.request = created.request
         return cls(kind, kinds, head, Roster(MAX_KNOWN_MEMBERS), {}, kind.create(config))

@@ -13,9 +13,10 @@ from typing import Any, Final
 import msgspec
 
 from quoracy.core.codec import digest, encode
-from quoracy.core.errors import JournalCorrupt, JournalNewer
+from quoracy.core.errors import JournalCorrupt, JournalNewer, JournalOlder
+from quoracy.core.journal import BEFORE_0_2
 
-FORMAT: Final = 1
+FORMAT: Final = 2
 ROWS_PER_PAGE: Final = 256
 
 
@@ -79,6 +80,8 @@ def _decode_root(run: str, n: int, root: bytes) -> Root:
         raise JournalCorrupt(run, n, 0, f"cannot be decoded: {error}", where) from None
     if decoded.format > FORMAT:
         raise JournalNewer(f"run {run!r}: snapshot {n} has format {decoded.format}, this Quoracy reads up to {FORMAT}")
+    if decoded.format == BEFORE_0_2:
+        raise JournalOlder(f"run {run!r}: snapshot {n} has format 1, of Quoracy 0.1, which is not read since 0.2")
     if decoded.format != FORMAT:
         raise JournalCorrupt(run, n, 0, f"format {decoded.format} does not exist", where)
     for name, section in decoded.sections.items():

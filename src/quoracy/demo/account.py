@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import msgspec
 
-from quoracy.core.cluster import KIND
 from quoracy.core.cluster.events import BarrierAborted, BarrierReleased, WorkerLeft, WorkerLost, WorkerRegistered
+from quoracy.core.cluster.kind import KIND
 from quoracy.core.journal import HostTook, decode_entry, recorded_decoder
 
 

@@ -23,7 +23,7 @@ from quoracy.core.run import fold
 from quoracy.demo.account import Account, read_account
 from quoracy.launch import Coordinator, TookTooLong, coordinating, journal_of
 from quoracy.report import Measurement, Report
-from quoracy.sdk.asking import Asker
+from quoracy.sdk.client.ask import Asker
 
 RUN = "demo"
 WORKERS = 8

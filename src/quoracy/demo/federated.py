@@ -20,7 +20,7 @@ from typing import Any, Final
 import msgspec
 
 from quoracy.core.errors import QuoracyError
-from quoracy.core.federated import Federated
+from quoracy.core.federated.machine import Federated
 from quoracy.core.kinds import KINDS
 from quoracy.core.run import fold
 from quoracy.demo.beside import Beside, beside
@@ -33,7 +33,7 @@ from quoracy.learn.experiment import EVALUATIONS, Settings
 from quoracy.learn.mlp import ONE_THREAD
 from quoracy.objects.local import LocalObjects
 from quoracy.report import Measurement, Report
-from quoracy.sdk.asking import Asker
+from quoracy.sdk.client.ask import Asker
 
 RUN: Final = "demo"
 SEED: Final = 1

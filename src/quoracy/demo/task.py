@@ -12,9 +12,9 @@ import msgspec
 
 from quoracy.core.errors import QuoracyError
 from quoracy.launch import coordinating, crowds, listing
+from quoracy.launch.crowd_process import Wish
 from quoracy.learn.experiment import EVALUATIONS, Settings
-from quoracy.sdk.asking import Asker, rounds_over
-from quoracy.sdk.crowd_process import Wish
+from quoracy.sdk.client.ask import Asker, rounds_over
 
 RUN: Final = "task"
 PROCESSES: Final = 2

@@ -26,7 +26,7 @@ from quoracy.learn.mlp import ONE_THREAD
 from quoracy.learn.witnessed.mlp_trainer import alone
 from quoracy.learn.witnessed.trainer import RunTask
 from quoracy.report import Measurement, Report
-from quoracy.sdk.asking import Asker
+from quoracy.sdk.client.ask import Asker
 
 RUN: Final = "demo"
 SEED: Final = 1

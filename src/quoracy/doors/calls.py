@@ -18,7 +18,7 @@ from quoracy.core.errors import Refusal, Refused
 from quoracy.core.machine import MemberEvent
 from quoracy.core.members import Accepted, Cause, superseded
 from quoracy.doors.auth import Identity
-from quoracy.doors.questions import check_kind
+from quoracy.doors.kinds import check_kind
 from quoracy.doors.service import Service
 from quoracy.doors.standin import Standin, Standins
 
@@ -109,7 +109,7 @@ class Calls(Standins[WorkerStandin]):
         self, identity: Identity, run: str, join: WorkerRegistered, *, newest: bool = False
     ) -> Registered:
         """``newest`` as in ``join``. Raises Refused."""
-        self._check(run)
+        self._may_join(identity, run, "cluster")
         standin, accepted = await self.join(identity, run, join, newest)
         result = accepted.result or {}
         standing: Standing = await self._standing(standin, int(result["incarnation"]))

@@ -16,9 +16,9 @@ import msgspec
 
 from quoracy.core.codec import encode
 from quoracy.core.errors import Refusal, Refused
-from quoracy.core.federated import Federated
 from quoracy.core.federated.config import Config
 from quoracy.core.federated.events import Beat, BeatSeen, ParticipantJoined, ParticipantLeft, UpdateOffered
+from quoracy.core.federated.machine import Federated
 from quoracy.core.federated.reports import warnings_of
 from quoracy.core.federated.state import Verdict
 from quoracy.core.federated.views import ROUND, Standing, passing
@@ -124,14 +124,14 @@ class FederatedCalls(Standins[ParticipantStandin]):
         self, identity: Identity, run: str, join: ParticipantJoined, *, newest: bool = False
     ) -> Entered | Later:
         """``newest`` as in ``join``. Raises Refused."""
-        self._service.served(run, identity)
+        self._may_join(identity, run, "federated")
         config = self._config(run)
         try:
             standin, accepted = await self.join(identity, run, join, newest)
         except Refused as error:
             if error.code != "come_later":
                 raise
-            return Later(error.refusal.retry_s() or config.heartbeat_timeout_s, error.refusal.why)
+            return Later(error.refusal.retry_after_s or config.heartbeat_timeout_s, error.refusal.why)
         result = accepted.result or {}
         token = standin.token if self._service.proves(identity) else ""
         return Entered(

@@ -15,7 +15,7 @@ from typing import Final
 
 from quoracy.config import ConnectionLimits
 from quoracy.core.codec import MICROSECONDS, said_s
-from quoracy.core.errors import Refusal
+from quoracy.core.errors import AWHILE_S, Refusal
 
 MAX_IDLE: Final = 4096
 """Identities without a connection whose buckets are kept, so that connecting anew does not empty a full bucket."""
@@ -52,13 +52,13 @@ class Meter:
         limits = self._limits
         if self._connections >= limits.max_connections:
             why = f"the server has its {limits.max_connections} connections"
-            return Refusal("too_fast", why, "try again later, or raise limits.max_connections")
+            return Refusal("too_fast", why, "try again later, or raise limits.max_connections", AWHILE_S)
         account = self._accounts.get(identity)
         if account is None:
             account = self._accounts[identity] = _Account(now_us)
         elif account.connections >= limits.max_connections_per_identity:
             why = f"{identity} has its {limits.max_connections_per_identity} connections"
-            return Refusal("too_fast", why, "close some, or raise limits.max_connections_per_identity")
+            return Refusal("too_fast", why, "close some, or raise limits.max_connections_per_identity", AWHILE_S)
         self._idle.pop(identity, None)
         account.connections += 1
         self._connections += 1
@@ -115,4 +115,4 @@ class Meter:
             f" ({limits.burst_messages} or {limits.burst_bytes} at once)"
         )
         wait_us = self.wait_us(identity, messages, size_bytes, now_us)
-        return Refusal("too_fast", why, f"wait {said_s(wait_us)} and send less, or raise the limits")
+        return Refusal("too_fast", why, f"wait {said_s(wait_us)} and send less, or raise the limits", wait_us / 1e6)

@@ -25,7 +25,7 @@ import socket
 import struct
 from collections.abc import Callable
 from contextlib import ExitStack, closing, suppress
-from functools import lru_cache
+from functools import cache, lru_cache
 from ipaddress import IPv6Address, ip_address
 from pathlib import Path
 from typing import Any, Final, NamedTuple
@@ -65,21 +65,16 @@ Look = Callable[[Place, Place], int | None]
 """The uid that holds the socket from the first place to the second; None if no process holds such a one."""
 
 
+@lru_cache(maxsize=8192)
 def place_of(name: Any) -> Place | None:
     """Of what a socket calls its end; None where that is no address, as of a socket in the file system."""
     try:
-        return Place(_packed(name[0]), int(name[1]))
+        address, port = ip_address(name[0].partition("%")[0]), int(name[1])
     except (ValueError, TypeError, IndexError, AttributeError):
         return None
-
-
-@lru_cache(maxsize=256)
-def _packed(host: str) -> bytes:
-    """Nearly always one of two."""
-    address = ip_address(host.partition("%")[0])
     if isinstance(address, IPv6Address) and address.ipv4_mapped is not None:
         address = address.ipv4_mapped
-    return address.packed
+    return Place(address.packed, port)
 
 
 class Netlink:
@@ -150,6 +145,7 @@ def _find(table: bytes, wanted: bytes) -> int | None:
     return uid if inode else None
 
 
+@cache
 def own_uid() -> int:
     """Of the server."""
     return os.geteuid()

@@ -10,6 +10,7 @@ from quoracy.core.errors import Refusal, Refused
 from quoracy.core.federated import events as federated
 from quoracy.core.machine import Event
 from quoracy.core.witnessed import events as witnessed
+from quoracy.doors.kinds import check_kind
 from quoracy.hosts.server import ServedRun
 
 Order = Callable[..., Event]
@@ -38,10 +39,7 @@ def kind_of(served: ServedRun, *kinds: str) -> str:
     run = served.host.run
     if run is None:
         raise Refused(Refusal("not_serving", "the journal is being read", "ask again in a moment"))
-    if run.kind.name not in kinds:
-        these = " and ".join(kinds)
-        why = f"run {served.name} is of the kind {run.kind.name}, and this is for runs of the kind {these}"
-        raise Refused(Refusal("contradiction", why, f"name a run of the kind {' or '.join(kinds)}"))
+    check_kind(served, *kinds)
     return run.kind.name
 
 

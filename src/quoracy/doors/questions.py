@@ -27,6 +27,7 @@ from quoracy.core.messages import Answered, Call, Moved, ToMember
 from quoracy.core.run import Run
 from quoracy.core.witnessed.config import Config as WitnessedConfig
 from quoracy.doors import orders
+from quoracy.doors.kinds import check_kind
 from quoracy.doors.roles import Action
 from quoracy.doors.tokens import Identity
 from quoracy.hosts.keys import Keys, prefix_of
@@ -186,14 +187,14 @@ async def create(service: Service, identity: Identity, run: str, arguments: dict
 async def _check_samples(service: Service, created: RunCreated) -> None:
     """Raises ConfigError if the members of such a run would ask in vain for samples."""
     if created.kind == "witnessed":
-        Run.create(service.server.kinds, created, new=True)  # whatever else is wrong is said first, all of it
+        Run.create(service.server.kinds, created)  # whatever else is wrong is said first, all of it
         await service.samples.check(msgspec.convert(created.config, WitnessedConfig))
 
 
 def _check_code(service: Service, created: RunCreated) -> None:
     """Raises ConfigErrors if the run names code that this server does not run."""
     if created.kind == "federated":
-        Run.create(service.server.kinds, created, new=True)  # whatever else is wrong is said first, all of it
+        Run.create(service.server.kinds, created)  # whatever else is wrong is said first, all of it
         if refused := code_refused(created.config, service.modules):
             raise ConfigErrors(refused)
 
@@ -265,14 +266,6 @@ async def order(service: Service, identity: Identity, run: str, arguments: dict[
     return await command(service, identity, run, event, wish.request)
 
 
-def check_kind(served: ServedRun, kind: str) -> None:
-    """Raises Refused if the run is of another one. A run whose journal is being read is nobody's yet."""
-    folded = served.host.run
-    if folded is not None and folded.kind.name != kind:
-        why = f"run {served.name} is of the kind {folded.kind.name}, and this is for runs of the kind {kind}"
-        raise Refused(Refusal("contradiction", why, f"name a run of the kind {kind}"))
-
-
 async def command(service: Service, identity: Identity, run: str, event: Event, request: str) -> dict[str, Any]:
     served = service.served(run)
     orders.check_stopped(served)
@@ -304,7 +297,7 @@ class Operator:
         finally:
             del self._open[cause]
 
-    def send(self, message: ToMember) -> None:
+    def send(self, message: ToMember, _run: str = "") -> None:
         if isinstance(message, Answered):
             _, done = self._open.get(message.cause, ("", None))
             if done is not None and not done.done():

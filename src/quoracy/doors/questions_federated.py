@@ -9,13 +9,14 @@ import msgspec
 from msgspec import Meta
 
 from quoracy.core.errors import Refusal, Refused
-from quoracy.core.federated import Federated
 from quoracy.core.federated.explain import over_shown
+from quoracy.core.federated.machine import Federated
 from quoracy.core.federated.reports import report_shown
 from quoracy.core.federated.state import TrainingReport
 from quoracy.core.members import MemberId
 from quoracy.doors import orders
-from quoracy.doors.questions import Reasoned, Request, check_kind, command, wanted
+from quoracy.doors.kinds import check_kind
+from quoracy.doors.questions import Reasoned, Request, command, wanted
 from quoracy.doors.roles import Action
 from quoracy.doors.tokens import Identity
 from quoracy.hosts.keys import prefix_of

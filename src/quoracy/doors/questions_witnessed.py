@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import msgspec
 from msgspec import Meta
 
-from quoracy.core.witnessed import Witnessed
+from quoracy.core.witnessed.machine import Witnessed
 from quoracy.core.witnessed.overview import epoch_shown
 from quoracy.core.witnessed.state import Course
 from quoracy.doors.orders import kind_of

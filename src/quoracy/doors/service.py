@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import math
 import time
+from difflib import get_close_matches
 from functools import reduce
 from operator import or_
 from typing import Any, Final, Protocol, get_args
@@ -26,6 +27,7 @@ from quoracy.core.messages import Answered, Call, Declined, Hello, Sign, Told, T
 from quoracy.core.witnessed.events import CheckpointStored
 from quoracy.doors.auth import ANYONE, NOBODY, Action, Authority, Identity, Role, check_proof
 from quoracy.doors.kept import looked, stored_of
+from quoracy.doors.kinds import check_joins
 from quoracy.doors.local_users import LocalUsers
 from quoracy.doors.offers import fitting
 from quoracy.doors.questions import QUESTIONS, Operator
@@ -41,6 +43,9 @@ from quoracy.stores import MemorySeries
 from quoracy.wire.messages import Granted, Replied
 
 NAMES_SHOWN: Final = 5
+NAMES_MEANT: Final = 3
+NAMES_COMPARED: Final = 500
+"""With a name that there is not. More would keep everybody waiting."""
 TABLES: Final = (QUESTIONS, SERIES_QUESTIONS, FEDERATED_QUESTIONS, WITNESSED_QUESTIONS)
 
 
@@ -54,7 +59,7 @@ class Guest(Protocol):
     renew_s: dict[tuple[str, str], float]
     """When each of them is to get a newer session token, in wall time."""
 
-    def send(self, message: Any) -> None: ...
+    def send(self, message: Any, run: str = "") -> None: ...
 
     def flush(self) -> None: ...
 
@@ -84,6 +89,7 @@ class Service:
         self.operator = Operator(server)
         self._ids = {join: kind.ids_per_token for kind in server.kinds for join in joins_of(kind)}
         """How many ids a token may bring by each sort of join, if it does not say."""
+        self._joined_kinds = {join: kind.name for kind in server.kinds for join in joins_of(kind)}
         self._joins: Reader[Join] = Reader(reduce(or_, self._ids), "join")
         self._looking: set[asyncio.Task[None]] = set()
         """At checkpoints that are said to be stored."""
@@ -91,7 +97,7 @@ class Service:
     # -- members ----------------------------------------------------------------------------------------------------
 
     def hello(self, guest: Guest, hello: Hello) -> None:
-        run = self._run_for(guest, hello.run)
+        run = self.run_to_join(guest.identity, hello.run)
         refusal = run if isinstance(run, Refusal) else self._enter(guest, hello)
         if isinstance(run, Refusal) or refusal is not None:
             self._say(guest, Declined(hello.member, hello.incarnation, "hello", refusal or _never()))
@@ -99,8 +105,8 @@ class Service:
         self.server.receive(run, guest, hello)
 
     def call(self, guest: Guest, call: Call) -> None:
-        run = self._run_for(guest, call.run)
-        refusal = run if isinstance(run, Refusal) else self._check_call(guest, call)
+        run = self.run_to_join(guest.identity, call.run)
+        refusal = run if isinstance(run, Refusal) else self._check_call(guest, run, call)
         if isinstance(run, Refusal) or refusal is not None:
             self._say(guest, Answered(call.cause, refusal or _never()))
             return
@@ -159,6 +165,8 @@ class Service:
     def renew(self, guest: Guest) -> None:
         """A door calls this now and then for whoever was heard since: session tokens of which half is over are
         followed by newer ones."""
+        if not guest.renew_s:
+            return
         now_s = time.time()
         due = [key for key, renew_s in guest.renew_s.items() if now_s >= renew_s]
         for run, member in due:
@@ -175,16 +183,19 @@ class Service:
         guest.entered[run, member] = incarnation
         guest.renew_s[run, member] = expires_s - self.session_s / 2
 
-    def _run_for(self, guest: Guest, run: str) -> ServedRun | Refusal:
-        if not guest.identity.role.allows(Action.JOIN) or not guest.identity.covers(run):
-            identity = guest.identity
+    def run_to_join(self, identity: Identity, run: str) -> ServedRun | Refusal:
+        """The run that members come into by this identity, if they may."""
+        if not identity.role.allows(Action.JOIN) or not identity.covers(run):
             why = f"a token for {identity.role.value}s of {identity.run!r} does not let members into {run!r}"
             return Refusal("forbidden", why, "use a join token for this run")
-        return self.server.runs.get(run) or self._no_run(run, guest.identity)
+        return self.server.runs.get(run) or self._no_run(run, identity)
 
     def _no_run(self, run: str, identity: Identity) -> Refusal:
-        """With the names there are, as far as this one may look at them."""
+        """With the name that was probably meant, or those there are, as far as this one may look at them."""
         names = [name for name in sorted(self.server.runs) if identity.check(Action.LOOK, name) is None]
+        if identity is not NOBODY and (close := get_close_matches(run, names[:NAMES_COMPARED], NAMES_MEANT)):
+            meant = " or ".join(map(repr, close))
+            return Refusal("unknown_run", f"there is no run {run!r} here; did you mean {meant}?", "correct the name")
         more = f" and {len(names) - NAMES_SHOWN} more" if len(names) > NAMES_SHOWN else ""
         known = f"{', '.join(names[:NAMES_SHOWN])}{more}" or "none"
         told = "" if identity is NOBODY else f" (there are: {known})"
@@ -194,9 +205,12 @@ class Service:
         """Whether this incarnation has entered here, or does so with this message: without tokens, whoever says who it
         is is believed. Through a connection of an older incarnation nobody speaks for a newer one even then."""
         entered = guest.entered.get((run, member))
-        if entered is None and not self.proves(guest.identity):
-            guest.entered[run, member] = entered = incarnation
-        return entered == incarnation
+        if entered is not None:
+            return entered == incarnation
+        if self.proves(guest.identity):
+            return False
+        guest.entered[run, member] = incarnation
+        return True
 
     def _enter(self, guest: Guest, hello: Hello) -> Refusal | None:
         if not hello.incarnation or guest.entered.get((hello.run, hello.member)) == hello.incarnation:
@@ -210,7 +224,7 @@ class Service:
         self.enter(guest, hello.run, hello.member, hello.incarnation, expires_s)
         return None
 
-    def _check_call(self, guest: Guest, call: Call) -> Refusal | None:
+    def _check_call(self, guest: Guest, run: ServedRun, call: Call) -> Refusal | None:
         cause = call.cause
         if cause.member.startswith(OPERATOR_MARK):
             if guest.identity.role.allows(Action.OPERATE):
@@ -219,7 +233,7 @@ class Service:
         if self.draining and cause.seq == 0:
             return Refusal("draining", "this server is about to stop", "join again in a moment")
         if cause.seq == 0:
-            return self._check_join(guest, call)
+            return self._check_join(guest, run, call)
         if self._speaks(guest, call.run, cause.member, cause.incarnation):
             return None
         return _not_entered(cause.member, cause.incarnation, guest.entered.get((call.run, cause.member)))
@@ -237,11 +251,14 @@ class Service:
         stamped = msgspec.structs.replace(join, token=identity.id, token_ids=ids)
         return Call(call.run, call.cause, Raw(encode(stamped)))
 
-    def _check_join(self, guest: Guest, call: Call) -> Refusal | None:
-        """The joiner holds the key it names. Whether that key is the one the id is bound to, the fold decides."""
+    def _check_join(self, guest: Guest, run: ServedRun, call: Call) -> Refusal | None:
+        """The run is of its kind, and the joiner holds the key it names. Whether that key is the one the id is bound
+        to, the fold decides."""
         join = self._joins.read(call.event)
         if isinstance(join, Refusal):
             return None
+        if (refusal := check_joins(run, self._joined_kinds[type(join)])) is not None:
+            return refusal
         if not join.key:
             if not self.proves(guest.identity):
                 return None

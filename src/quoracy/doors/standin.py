@@ -24,6 +24,7 @@ from quoracy.core.machine import Join, Signal
 from quoracy.core.members import CHALLENGE_BYTES, Accepted, Cause
 from quoracy.core.messages import Answered, Call, Declined, Hello, Moved, Sign, Told, Welcome
 from quoracy.doors.auth import NOBODY, Identity, Role
+from quoracy.doors.kinds import check_joins
 from quoracy.doors.service import Service
 from quoracy.doors.tokens import is_session_token
 from quoracy.hosts.server import now_us
@@ -85,7 +86,7 @@ class Standin:
 
     # -- what the host says -----------------------------------------------------------------------------------------
 
-    def send(self, message: Any) -> None:
+    def send(self, message: Any, _run: str = "") -> None:
         match message:
             case Answered(cause=cause, answer=answer):
                 self._service.answered(self, self.run, message)
@@ -180,23 +181,33 @@ class Standins(Generic[S]):
             self._standins[run, join.member, incarnation, identity.id] = standin
         return standin, accepted
 
+    def _may_join(self, identity: Identity, run: str, joins: str) -> None:
+        """Raises Refused for a run that is not there or not theirs, and for one of another kind than ``joins``, which
+        is what such members join."""
+        served = self._service.run_to_join(identity, run)
+        refusal = served if isinstance(served, Refusal) else check_joins(served, joins)
+        if refusal is not None:
+            raise Refused(refusal)
+
     def _standin(self, run: str, member: str, incarnation: int, identity: Identity) -> S:
-        self._sweep()
+        at_us = now_us()
+        self._sweep(at_us)
         key = (run, member, incarnation, identity.id)
-        standin = self._standins.pop(key, None) or self._make(self._service, run, member)
-        self._standins[key] = standin
-        standin.heard_us = now_us()
+        standin = self._standins.get(key)
+        if standin is None:
+            standin = self._standins[key] = self._make(self._service, run, member)
+        standin.heard_us = at_us
         standin.identity = identity
         return standin
 
-    def _sweep(self) -> None:
+    def _sweep(self, at_us: int) -> None:
         """Now and then, those that were not heard for long. Those who wait for an answer stay."""
-        at_us = now_us()
         if len(self._standins) <= MAX_STANDINS and at_us - self._swept_us < IDLE_S * 1e6 / 4:
             return
         self._swept_us = at_us
-        for key, standin in list(self._standins.items()):
-            idle = at_us - standin.heard_us > IDLE_S * 1e6 or len(self._standins) > MAX_STANDINS
+        room = MAX_STANDINS if len(self._standins) <= MAX_STANDINS else MAX_STANDINS * 9 // 10
+        for key, standin in sorted(self._standins.items(), key=lambda item: item[1].heard_us):
+            idle = at_us - standin.heard_us > IDLE_S * 1e6 or len(self._standins) > room
             if idle and not standin.waiting:
                 del self._standins[key]
                 self._service.server.gone(standin)

@@ -1,7 +1,12 @@
 """The TCP door: frames in, frames out. Hot, so it does as little as it can per message.
 
 A connection greets first, and in time. It is closed, with the reason, when it breaks the protocol, is too
-fast, or does not read what it is sent: nobody's silence may fill this server's memory.
+fast, or does not read the answers to what it asks: nobody's silence may fill this server's memory. Views do not count:
+of those that are not read only the newest are kept (``outbox``), because a training that computes for hours reads
+nothing meanwhile.
+
+A member may have a second connection that carries heartbeats only (``Greet.heartbeats``): nothing but them is taken
+there, no views go there, and as long as they come the other one may be silent.
 """
 
 from __future__ import annotations
@@ -11,22 +16,37 @@ import errno
 import secrets
 import socket
 import ssl
+from collections.abc import Iterator
 from typing import Any, Final, cast
+
+import msgspec
 
 from quoracy.config import ConnectionLimits
 from quoracy.core.errors import ConfigError, Refusal
-from quoracy.core.members import CHALLENGE_BYTES, Cause
-from quoracy.core.messages import Answered, Call, Hello, Sign
+from quoracy.core.members import CHALLENGE_BYTES
+from quoracy.core.messages import Answered, Call, Declined, Hello, Sign
 from quoracy.doors.auth import NOBODY, Identity, Meter
+from quoracy.doors.outbox import HIGH_WATER_BYTES, Outbox, view_of
 from quoracy.doors.service import Service
 from quoracy.hosts.server import now_us
 from quoracy.version import __version__
 from quoracy.wire.frames import FrameReader, FrameTooLarge, frame
 from quoracy.wire.messages import Ask, Goodbye, Greet, Greeted, Replied, agree, to_server
 
-HANDSHAKE_S: Final = 10.0
+HANDSHAKE_S: Final = 30.0
+"""For the TLS handshake. After a restart a thousand come at once and share a processor; a handshake that is given up
+begins anew, and makes it worse."""
+BACKLOG: Final = 4096
+"""Connections that may wait to be accepted: more than a fleet has, since all of them come at once after a restart. The
+system may allow fewer (net.core.somaxconn)."""
+KEEPALIVE: Final = (("TCP_KEEPIDLE", 60), ("TCP_KEEPALIVE", 60), ("TCP_KEEPINTVL", 15), ("TCP_KEEPCNT", 4))
+"""Seconds until the system asks whether a silent client is still there, seconds between questions, how many remain
+unanswered before it is gone. What lies between, such as NAT, forgets silent connections after minutes."""
 LAST_WORDS_S: Final = 1.0
 """When a connection is closed: for replies under way, and for the client to take what was sent to it."""
+ONLY_HEARTBEATS: Final = Refusal(
+    "heartbeats_only", "this connection was opened for heartbeats only", "say it on the session's own connection"
+)
 MAX_ASKED: Final = 16
 """Questions of one connection that may wait for their replies. A reply can be a thousand times as long as its question:
 without a limit a packet full of questions would fill the memory, and keep everybody waiting, before a byte is sent."""
@@ -38,14 +58,18 @@ class Connection(asyncio.Protocol):
         self._service = door.service
         self._reader = FrameReader(door.limits.max_frame_bytes)
         self._out: list[bytes] = []
+        """Said in this turn of the loop."""
+        self._outbox = Outbox()
+        """Said while the client does not read."""
+        self._paused = False
         self._transport: asyncio.Transport | None = None
         self._greeted = False
         self._closing = False
         self._counted = False
         self._counted_as = ""
         self.asked: set[asyncio.Task[None]] = set()
-        self._joins: dict[Cause, str] = {}
         self.heard_us = now_us()
+        self.heartbeats = False
         self.identity = NOBODY
         self.challenge = secrets.token_bytes(CHALLENGE_BYTES)
         self.entered: dict[tuple[str, str], int] = {}
@@ -57,7 +81,7 @@ class Connection(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.Transport, transport)
-        self._transport.set_write_buffer_limits(high=self._door.limits.max_unsent_bytes)
+        self._transport.set_write_buffer_limits(high=HIGH_WATER_BYTES)
         peer = transport.get_extra_info("peername")
         self.address = str(peer[0]) if peer else "?"
         self._stranger = self._service.stranger(peer, transport.get_extra_info("sockname"))
@@ -65,6 +89,9 @@ class Connection(asyncio.Protocol):
         if sock is not None:
             sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+            for option, value in KEEPALIVE:
+                if hasattr(socket, option):
+                    sock.setsockopt(socket.IPPROTO_TCP, getattr(socket, option), value)
         self._counted_as = self.address
         refusal = self._door.meter.connect(self.address, now_us())
         self._counted = refusal is None
@@ -105,21 +132,44 @@ class Connection(asyncio.Protocol):
         if not self._greeted:
             self._greet(message)
             return
+        if self.heartbeats:
+            self._take_heartbeat(message)
+            return
         match message:
             case Sign():
                 self._service.sign(self, message)
             case Call():
-                if message.cause.seq == 0:
-                    self._joins[message.cause] = message.run
                 self._service.call(self, message)
             case Hello():
                 self._service.hello(self, message)
             case Ask():
                 self._asked(message)
-            case Refusal():
-                self.close(message)
             case _:
-                self.close(Refusal("malformed", "a second greeting", "greet once, then speak"))
+                self._unfit(message)
+
+    def _take_heartbeat(self, message: Any) -> None:
+        """On a connection for heartbeats only: all else is refused, and changes nothing."""
+        match message:
+            case Sign(member=member, incarnation=incarnation):
+                if message.is_heartbeat():
+                    self._service.sign(self, message)
+                else:
+                    self._answer(Declined(member, incarnation, "signal", ONLY_HEARTBEATS))
+            case Hello():
+                self._service.hello(self, msgspec.structs.replace(message, views=False))
+            case Call(cause=cause):
+                self._answer(Answered(cause, ONLY_HEARTBEATS))
+            case Ask(number=number):
+                self._answer(Replied(number, None, ONLY_HEARTBEATS))
+            case _:
+                self._unfit(message)
+
+    def _unfit(self, message: Any) -> None:
+        known = isinstance(message, Refusal)
+        self.close(message if known else Refusal("malformed", "a second greeting", "greet once, then speak"))
+
+    def _answer(self, message: Any) -> None:
+        self._service.server.send(self, message)
 
     def _greet(self, message: Any) -> None:
         if isinstance(message, Refusal):
@@ -139,9 +189,10 @@ class Connection(asyncio.Protocol):
                 self.close(refusal)
                 return
             self._greeted = True
+            self.heartbeats = message.heartbeats
             self.identity = identity
             software = f"quoracy {__version__}"
-            self._service.server.send(self, Greeted(version, self.challenge, software, identity.role.value))  # type: ignore[arg-type]
+            self._answer(Greeted(version, self.challenge, software, identity.role.value))
 
     def _count_by(self, identity: Identity) -> Refusal | None:
         """From here on limits are counted by the token, if there is one: many people may share an address."""
@@ -157,7 +208,7 @@ class Connection(asyncio.Protocol):
         if len(self.asked) >= MAX_ASKED:
             why = f"{MAX_ASKED} questions of this connection wait for their replies"
             refusal = Refusal("overloaded", why, "read a reply before the next question")
-            self._service.server.send(self, Replied(ask.number, None, refusal))  # type: ignore[arg-type]
+            self._answer(Replied(ask.number, None, refusal))
             return
         task = asyncio.get_running_loop().create_task(self._ask(ask))
         self.asked.add(task)
@@ -167,14 +218,25 @@ class Connection(asyncio.Protocol):
         """Not counted any more when the reply goes out: whoever has read it may ask again."""
         replied = await self._service.ask(self.identity, ask.number, ask.what, ask.run, ask.arguments)
         self.asked.discard(cast("asyncio.Task[None]", asyncio.current_task()))
-        self._service.server.send(self, replied)  # type: ignore[arg-type]
+        self._answer(replied)
 
     # -- messages out -----------------------------------------------------------------------------------------------
 
-    def send(self, message: Any) -> None:
-        self._out.append(frame(message))
+    def send(self, message: Any, run: str = "") -> None:
+        if self._paused:
+            self._keep(message, run)
+        else:
+            self._out.append(frame(message))
         if type(message) is Answered and message.cause.seq == 0:
-            self._service.answered(self, self._joins.pop(message.cause, ""), message)
+            self._service.answered(self, run, message)
+
+    def _keep(self, message: Any, run: str) -> None:
+        """Until the client reads. More than ``limits.max_unsent_bytes`` of answers are too much."""
+        self._outbox.put(frame(message), view_of(message, run))
+        if self._outbox.answer_bytes > self._door.limits.max_unsent_bytes and not self._closing:
+            self._closing = True
+            self._service.server.log.warn("a client does not read", address=self.address)
+            self.abort()
 
     def flush(self) -> None:
         transport, out = self._transport, self._out
@@ -186,9 +248,16 @@ class Connection(asyncio.Protocol):
             transport.write(whole)
 
     def pause_writing(self) -> None:
-        """More than ``limits.max_unsent_bytes`` wait to be read."""
-        self._service.server.log.warn("a client does not read", address=self.address)
-        self.abort()
+        self._paused = True
+
+    def resume_writing(self) -> None:
+        self._paused = False
+        self._hand_over()
+
+    def _hand_over(self) -> None:
+        """What was kept, behind what was said before it."""
+        self._out += self._outbox.take()
+        self.flush()
 
     def close(self, refusal: Refusal) -> None:
         """Say why, then close: soon also on somebody who takes nothing, and so would keep the connection for ever."""
@@ -198,8 +267,8 @@ class Connection(asyncio.Protocol):
         self._door.service.server.log.info(
             "connection closed", address=self.address, code=refusal.code, why=refusal.why
         )
-        self._out.append(frame(Goodbye(refusal)))
-        self.flush()
+        self._outbox.put(frame(Goodbye(refusal)))
+        self._hand_over()
         if self._transport is not None:
             self._transport.close()
             asyncio.get_running_loop().call_later(LAST_WORDS_S, self.abort)
@@ -211,6 +280,11 @@ class Connection(asyncio.Protocol):
     def abort(self) -> None:
         if self._transport is not None:
             self._transport.abort()
+
+    def beating(self, at_us: int) -> Iterator[tuple[str, str, int]]:
+        """Whose heartbeats come through it: run, member and incarnation."""
+        if self.heartbeats and self.overdue(at_us) is None:
+            yield from ((run, member, incarnation) for (run, member), incarnation in self.entered.items())
 
     def overdue(self, at_us: int) -> Refusal | None:
         silent_s = (at_us - self.heard_us) / 1e6
@@ -242,7 +316,7 @@ class TcpDoor:
                 host,
                 port,
                 ssl=tls,
-                backlog=2048,
+                backlog=BACKLOG,
                 ssl_handshake_timeout=HANDSHAKE_S if tls else None,
                 start_serving=False,
             )
@@ -288,13 +362,17 @@ class TcpDoor:
         """Half-open connections do not stay for ever."""
         while True:
             await asyncio.sleep(min(self.limits.greet_timeout_s, self.limits.idle_timeout_s) / 4)
-            at_us = now_us()
-            for connection in list(self.connections):
-                refusal = connection.overdue(at_us)
-                if refusal is not None:
+            self._look_round(now_us())
+
+    def _look_round(self, at_us: int) -> None:
+        overdue = [(each, why) for each in self.connections if (why := each.overdue(at_us)) is not None]
+        if overdue:
+            beating = {life for each in self.connections for life in each.beating(at_us)}
+            for connection, refusal in overdue:
+                if not any((*who, life) in beating for who, life in connection.entered.items()):
                     connection.close(refusal)
-                else:
-                    self.service.renew(connection)
+        for connection in list(self.connections):
+            self.service.renew(connection)
 
 
 def _cannot_listen(error: OSError, host: str, port: int) -> ConfigError:

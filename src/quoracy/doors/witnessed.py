@@ -103,12 +103,12 @@ class WitnessStandin(Standin):
         self._brief = self._asked = False
         """Something was sealed, and only the beginning of it was shown; and whether all was asked for again."""
 
-    def send(self, message: Any) -> None:
+    def send(self, message: Any, run: str = "") -> None:
         if isinstance(message, Welcome):
             self.views.clear()  # all of them follow, as they are now
             self._news = self._whole = True
             self._brief = self._asked = False
-        super().send(message)
+        super().send(message, run)
 
     def told(self, topic: str, value: Any) -> None:
         super().told(topic, value)
@@ -160,6 +160,7 @@ class WitnessedCalls(Standins[WitnessStandin]):
 
     async def enter(self, identity: Identity, run: str, join: MemberJoined) -> Entered:
         """Raises Refused."""
+        self._may_join(identity, run, "witnessed")
         config = course_of(self._service.served(run, identity)).config
         standin, accepted = await self.join(identity, run, join, False)
         result = accepted.result or {}

@@ -20,6 +20,7 @@ from quoracy.core.errors import (
     JournalError,
     JournalGap,
     JournalNewer,
+    JournalOlder,
     OutcomeUnknown,
     QuoracyError,
 )
@@ -35,13 +36,14 @@ PAUSE_S: Final = 0.05
 """Between two tries of an operation that failed at once."""
 PLACE: Final = "attempt"
 """Where ranks arrive."""
-FOR_GOOD: Final = (JournalBroken, JournalCorrupt, JournalNewer, JournalGap)
+FOR_GOOD: Final = (JournalBroken, JournalCorrupt, JournalNewer, JournalOlder, JournalGap)
 """Trying again would not help."""
 _FIXES: Final = {
     "journal_full": "make room in the store, and start the rank again",
     "journal_broken": "see to the store, and start the rank again",
     "journal_corrupt": "see what quoracy journal verify says of it",
     "journal_newer": "use a newer Quoracy",
+    "journal_older": "begin anew: with another run, or another store",
     "journal_gap": "the store has lost entries: restore it, or begin a new run",
 }
 

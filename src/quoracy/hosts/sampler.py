@@ -14,11 +14,11 @@ from typing import Final
 from quoracy.config.settings import SeriesSettings
 from quoracy.core.cluster.collect import Collector
 from quoracy.core.cluster.machine import Cluster
-from quoracy.core.federated import Federated
 from quoracy.core.federated.collect import Collector as RoundsCollector
+from quoracy.core.federated.machine import Federated
 from quoracy.core.host import Phase
-from quoracy.core.witnessed import Collector as WitnessedCollector
-from quoracy.core.witnessed import Witnessed
+from quoracy.core.witnessed.collect import Collector as WitnessedCollector
+from quoracy.core.witnessed.machine import Witnessed
 from quoracy.hosts.fleet import FleetEye
 from quoracy.hosts.metrics import Metrics
 from quoracy.hosts.recorder import Recorder

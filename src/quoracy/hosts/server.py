@@ -53,8 +53,8 @@ OF_THE_STORE = frozenset({"journal_broken", "journal_full", "journal_busy", "out
 class Peer(Protocol):
     """Somebody reached through a door."""
 
-    def send(self, message: ToMember) -> None:
-        """Keep the message; it is written by ``flush``."""
+    def send(self, message: ToMember, run: str = "") -> None:
+        """Keep the message; it is written by ``flush``. ``run``: which one it is about, if it is a view."""
 
     def flush(self) -> None: ...
 
@@ -92,12 +92,12 @@ class ServedRun:
         self.do(self.host.start(now_us()))
 
     def report(self, report: shell.Report) -> None:
-        self.do(self.host.handle(report, now_us()))
+        self.do(self.host.handle(report, self.server.clock_us()))
 
     def drain_inbox(self) -> None:
         messages, self.inbox = self.inbox, []
         if messages:
-            self.do(self.host.receive(messages, now_us()))  # type: ignore[arg-type]
+            self.do(self.host.receive(messages, self.server.clock_us()))  # type: ignore[arg-type]
 
     def hear(self, peer: Peer, sign: Sign) -> Declined | Told | None:
         """A signal that is answered from what is known, such as a heartbeat, without a turn of its own. None: it has to
@@ -127,7 +127,7 @@ class ServedRun:
         events = self.host.landed
         took_us = now_us() - self._wish[1] if events else 0
         payload = self._landed()
-        self.server.send_all(actions)
+        self.server.send_all(self.name, actions)
         for action in actions:
             if type(action) is not shell.Send:
                 self._carry_out(action)
@@ -232,6 +232,8 @@ class ServedRun:
 
     def _tick(self) -> None:
         self._timer = None
+        if self.server.hushed_us is not None:
+            return
         self.report(shell.Tick())
         self.server.flush_soon()
 
@@ -269,6 +271,8 @@ class Server:
         self.on_entry: list[Callable[[str, int], None]] = []
         """Called with a run and its newest entry when there is a new one, after whom it concerns was told."""
         self.started_us = now_us()
+        self.hushed_us: int | None = None
+        """Since when nobody is heard any more."""
         self.committer = Committer(journal, asyncio.get_running_loop())
         self._inline = inline
         self._lapses = bool(getattr(journal, "lock_lapses", False))
@@ -292,6 +296,14 @@ class Server:
             self._watch = asyncio.create_task(self._keep_place())
         if self.log.tells("info"):
             self._tell = asyncio.create_task(self._tell_waiting())
+
+    def hush(self) -> None:
+        """Nothing is read any more: from here on no time passes for the runs. Silence would mean nothing, and whoever
+        beats in vain must not be declared dead by a server that is about to stop."""
+        self.hushed_us = self.hushed_us or now_us()
+
+    def clock_us(self) -> int:
+        return now_us() if self.hushed_us is None else self.hushed_us
 
     async def settle(self) -> None:
         """Until nothing is under way: what was decided is written, and whoever waits for it is told."""
@@ -420,7 +432,7 @@ class Server:
             raise ConfigError("run", created.run, f"a name that does not begin with {OPERATOR_MARK}")
         if created.run in self.runs:
             raise Refused(Refusal("run_exists", f"run {created.run} was created before", "choose another name"))
-        Run.create(self.kinds, created, new=True)
+        Run.create(self.kinds, created)
         return await self._create(created)
 
     async def _create(self, created: RunCreated) -> ServedRun:
@@ -456,7 +468,7 @@ class Server:
         self._dirty[peer] = None
         self.flush_soon()
 
-    def send_all(self, actions: list[shell.Action]) -> None:
+    def send_all(self, run: str, actions: list[shell.Action]) -> None:
         """As ``send``, for each that is a ``Send``: when a barrier opens there are as many as there are members."""
         dirty = self._dirty
         for action in actions:
@@ -465,7 +477,7 @@ class Server:
                 message = action.message
                 if type(message) is Answered:
                     self.metrics.answered(message.answer)
-                peer.send(message)
+                peer.send(message, run)
                 dirty[peer] = None
         if dirty:
             self.flush_soon()

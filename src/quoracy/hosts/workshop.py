@@ -15,6 +15,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
+import random
 import shutil
 import signal
 import socket
@@ -30,6 +31,7 @@ import msgspec
 
 from quoracy.config import Workshop as Settings
 from quoracy.core import shell
+from quoracy.core.backoff import Backoff, Waits
 from quoracy.core.federated.code import code_refused
 from quoracy.core.machine import Duty
 from quoracy.hosts.keys import prefix_of
@@ -43,12 +45,12 @@ TRIES: Final = 3
 """Processes that one duty may kill."""
 AHEAD: Final = 4
 """Duties handed over for each that can be done at once: the next is there when one is done."""
-AGAIN_S: Final = (0.5, 1.0, 2.0, 5.0, 10.0)
-"""Before what the world refused is tried again; the last from then on."""
+AGAIN: Final = Waits(first_us=500_000, longest_us=10_000_000)
+"""Before what the world refused is tried again."""
 PATIENCE_S: Final = 60.0
 """For an aggregation or evaluation that the world refuses: then the run pauses, and somebody may resume it. An
 admission waits for as long as it takes, since its sender is not to blame."""
-START_S: Final = (0.0, 0.2, 1.0, 5.0)
+START: Final = Waits(first_us=200_000, longest_us=5_000_000, growth=5)
 """Before a process is started again that ended without having done anything."""
 LEAVE_S: Final = 2.0
 ONE_THREAD: Final = ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS")
@@ -65,7 +67,7 @@ class Job(msgspec.Struct):
     limit_s: float | None = None
     killed: int = 0
     """Processes that died while they did this and nothing else."""
-    refused: int = 0
+    refused: Backoff = msgspec.field(default_factory=lambda: Backoff(AGAIN))
     """By the world."""
     since_s: float = 0.0
     """When the world refused first."""
@@ -96,7 +98,9 @@ class Bench:
         self._process: subprocess.Popen[bytes] | None = None
         self._suspects: set[int] = set()
         """Jobs that a process died of, or beside: given one at a time."""
-        self._in_vain = 0
+        self._in_vain = Backoff(START)
+        """Processes that ended without having done anything."""
+        self._useful = False
         self._closed = False
 
     @property
@@ -135,10 +139,10 @@ class Bench:
         """Processes, one after the other, while there is something to do."""
         try:
             while self._waiting or self._flying:
-                pause_s = START_S[min(self._in_vain, len(START_S) - 1)]
-                await asyncio.sleep(pause_s)
-                self._in_vain += 1
+                self._useful = False
                 await self._one_process()
+                if not self._useful:
+                    await asyncio.sleep(self._in_vain.failed_s(time.monotonic(), random.SystemRandom().random()))
         finally:
             self._task = None
 
@@ -181,7 +185,8 @@ class Bench:
         job = self._flying.pop(message.number, None)
         if job is None:
             return
-        self._in_vain = 0
+        self._useful = True
+        self._in_vain.succeeded(0)
         self._done_with(job)
         if message.bug:
             self._log.error("a duty broke", run=job.run.name, duty=job.duty.what, why=message.bug)
@@ -203,8 +208,7 @@ class Bench:
             self._answer(job, failure(job.duty.what, f"tried for {PATIENCE_S:g} s: {why}"))
             return
         self._log.once("weights cannot be reached: tried again", job.run.name, why, duty=job.duty.what)
-        delay_s = AGAIN_S[min(job.refused, len(AGAIN_S) - 1)]
-        job.refused += 1
+        delay_s = job.refused.failed_s(now_s, random.SystemRandom().random())
         asyncio.get_running_loop().call_later(delay_s, self.give, job)
 
     def _too_long(self, job: Job) -> None:
@@ -296,7 +300,7 @@ class Workshop:
 
     def waits(self) -> int:
         """Duties that the world has refused so far, and that are tried again."""
-        return sum(1 for job in self._open.values() if job.refused)
+        return sum(1 for job in self._open.values() if job.refused.tries)
 
     async def close(self) -> None:
         await asyncio.gather(self.ours.close(), self.theirs.close())

@@ -11,8 +11,8 @@ from typing import Any
 
 import msgspec
 
+from quoracy.launch.crowd_process import Wish
 from quoracy.learn.mlp import ONE_THREAD
-from quoracy.sdk.crowd_process import Wish
 
 
 @contextlib.contextmanager
@@ -23,7 +23,7 @@ def crowds(wish: Wish, processes: int) -> Iterator[list[subprocess.Popen[bytes]]
     try:
         for members in dealt:
             part = msgspec.structs.replace(wish, members=members)
-            command = [sys.executable, "-m", "quoracy.sdk.crowd_process", msgspec.json.encode(part).decode()]
+            command = [sys.executable, "-m", "quoracy.launch.crowd_process", msgspec.json.encode(part).decode()]
             environment = os.environ | ONE_THREAD
             started.append(
                 subprocess.Popen(  # noqa: S603 - ourselves

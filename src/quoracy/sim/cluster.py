@@ -6,21 +6,26 @@ from typing import Final
 
 import msgspec
 
+from quoracy.core.cluster.events import WorkerLost
 from quoracy.core.journal import RunCreated
 from quoracy.core.kinds import KINDS
 from quoracy.core.limits import Limits
 from quoracy.sim.checkers import Checkers, Ending, cluster_checkers
+from quoracy.sim.checkers.heartbeats import Heartbeats
 from quoracy.sim.checkers.progress import MOVES_ON_S
 from quoracy.sim.faults import Faults
 from quoracy.sim.hosts import SimHost
 from quoracy.sim.members import SimOperator, SimWorker
 from quoracy.sim.network import Network, Weather
 from quoracy.sim.store import Store
+from quoracy.sim.streams import Streams
 from quoracy.sim.verdict import lived
 from quoracy.sim.world import MS, SECOND, World
 
 RUN: Final = "sim"
 FAULTS_US: Final = 12 * SECOND
+SESSIONS_S: Final = (86_400.0, 86_400.0, 6.0)
+"""How long session tokens are good: in some lives they have to be renewed."""
 CONFIG: Final = {
     "max_workers": 12,
     "heartbeat_interval_s": 0.4,
@@ -55,17 +60,23 @@ class Life:
         self.world = world = World(seed, record)
         self.checkers = checkers or cluster_checkers()
         self.network = Network(world, self._weather())
+        self.streams = Streams(world, self.network)
         self.store = Store(world, self.network, RUN, self.checkers.durable)
         self.store.sync_us = world.rng.choice(((200, 3 * MS), (200, 3 * MS), (2 * MS, 30 * MS)))
         names = [f"h{i + 1}" for i in range(world.rng.choice((1, 2, 2, 3)))]
-        self.hosts = [SimHost(world, self.network, name, RUN, KINDS, LIMITS, self.checkers) for name in names]
+        session_s = world.rng.choice(SESSIONS_S)
+        self.hosts = [
+            SimHost(world, self.streams, name, RUN, KINDS, LIMITS, self.checkers, session_s) for name in names
+        ]
         self.workers: list[SimWorker] = []
         self._names = names
         self.operator = SimOperator(world, self.network, RUN, names, self.checkers)
         self.faults = Faults(
-            world, self.network, self.store, self.hosts, self.operator, self.workers, self._start_worker
+            world, self.streams, self.store, self.hosts, self.operator, self.workers, self._start_worker
         )  # fmt: skip
         self.planned = world.between(3, 17)
+        timeout_s = float(CONFIG["heartbeat_timeout_s"])
+        self.checkers.add(Heartbeats("cluster", WorkerLost, self.workers, self.hosts, self.faults, timeout_s))
 
     def _weather(self) -> Weather:
         """Some lives are fair, most are not."""
@@ -79,7 +90,7 @@ class Life:
 
     def _start_worker(self, member: str) -> SimWorker:
         worker = SimWorker(
-            self.world, self.network, RUN, member, len(self.workers) + 1, self._names, self.checkers
+            self.world, self.streams, RUN, member, len(self.workers) + 1, self._names, self.checkers
         )  # fmt: skip
         self.workers.append(worker)
         return worker

@@ -5,29 +5,30 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from quoracy.sim.hosts import SimHost
+from quoracy.sim.line_trouble import LineTrouble
 from quoracy.sim.members import SimOperator, SimWorker
-from quoracy.sim.network import Network
 from quoracy.sim.store import Store
-from quoracy.sim.trouble import Trouble
+from quoracy.sim.streams import Streams
 from quoracy.sim.world import MS, World
 
 
-class Faults(Trouble):
+class Faults(LineTrouble):
     def __init__(
         self,
         world: World,
-        network: Network,
+        streams: Streams,
         store: Store,
         hosts: list[SimHost],
         operator: SimOperator,
         workers: list[SimWorker],
         start_worker: Callable[[str], SimWorker],
     ) -> None:
-        super().__init__(world, network, store, hosts)
+        super().__init__(world, streams, store, hosts)
         self.operator = operator
         self.workers = workers
         self._start_worker = start_worker
         self._names = 0
+        self._ordered_many = False
 
     def plan(self, count: int, until_us: int) -> None:
         """Draw ``count`` faults between the first half second and ``until_us``."""
@@ -36,12 +37,16 @@ class Faults(Trouble):
             self.lose_power, self.lose_power, self.full_disk, self.slow_disk,
             self.kill_worker, self.kill_worker, self.stop_worker, self.slow_worker, self.cut_worker, self.twin,
             self.impostor,
-            self.kill_sidecar, self.leave, self.newcomer, self.order, self.old_order, self.roll_back,
-            self.roll_back_unheard, self.roll_back_unheard,
+            self.leave, self.newcomer, self.order, self.old_order, self.roll_back,
+            self.roll_back_unheard, self.roll_back_unheard, self.many_orders, *self.line_faults(),
         )  # fmt: skip
+        kinds = self.chosen(kinds)
         for _ in range(count):
             fault = self.world.rng.choice(kinds)
             self.world.after(self.world.between(500 * MS, until_us), self._strike, fault)
+
+    def _processes(self) -> list[SimWorker]:
+        return self.workers
 
     # -- workers ----------------------------------------------------------------------------------------------------
 
@@ -75,18 +80,6 @@ class Faults(Trouble):
         if worker is not None:
             self.world.rng.choice((self.network.cut, self.network.cut_one_way))(worker.member, host.name)
             self._later(200 * MS, 5_000 * MS, self.network.heal)
-
-    def kill_sidecar(self) -> None:
-        worker = self._worker()
-        if worker is not None:
-            self._sidecar_dies(worker)
-
-    def _sidecar_dies(self, worker: SimWorker) -> None:
-        """Now, or having heard something that it did not pass on."""
-        if self.world.chance(0.5):
-            worker.replace_sidecar()
-        else:
-            worker.sidecar_dies = "hearing"
 
     def twin(self) -> None:
         """A second process under a name that is in use."""
@@ -122,6 +115,15 @@ class Faults(Trouble):
     def order(self) -> None:
         self.operator.order_all()
 
+    def many_orders(self) -> None:
+        """One after the other, while somebody reads nothing. Once: answers to so many are remembered, and no more."""
+        if self._ordered_many:
+            return
+        self._ordered_many = True
+        self.hold_the_gil()
+        for _ in range(30):
+            self._later(0, 2_500 * MS, self.operator.order_all)
+
     def roll_back(self) -> None:
         self.operator.roll_back()
 
@@ -137,14 +139,12 @@ class Faults(Trouble):
         self.operator.order_all()
 
     def roll_back_unheard(self) -> None:
-        """One hears neither how the barrier ended at which it stands nor, at first, that this was for nothing. When it
-        does, it loses the session that learnt from its standing which generations are settled."""
+        """One hears neither how the barrier ended at which it stands nor, at first, that this was for nothing."""
         worker = self._worker()
         if worker is not None:
             for host in self.hosts:
                 self.network.cut_one_way(host.name, worker.member)
             self._later(600 * MS, 800 * MS, self.network.heal)
-            worker.sidecar_dies = "rolled-back"
         self._roll_back_on_release(self._passed(), self.world.now_us + 500 * MS)
 
     def _passed(self) -> int:
@@ -163,7 +163,6 @@ class Faults(Trouble):
         self.end_trouble()
         for worker in self.workers:
             worker.go_on()
-            worker.sidecar_dies = ""
             self._hurry(worker)
         present = {worker.member for worker in self.workers if worker.alive and not worker.ended()}
         missing = sorted({worker.member for worker in self.workers} - present)

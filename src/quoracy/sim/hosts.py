@@ -15,9 +15,10 @@ from quoracy.core.journal import RunCreated
 from quoracy.core.limits import Limits
 from quoracy.core.machine import Duty
 from quoracy.core.members import OPERATOR_MARK, Accepted, joined_as
-from quoracy.core.messages import Answered, Call, Hello, Sign
+from quoracy.core.messages import Answered, Call, Hello, Sign, ToMember
 from quoracy.core.run import Kinds
 from quoracy.sim.checkers import Checkers
+from quoracy.sim.doors import SimDoor, SimGuest
 from quoracy.sim.network import Network
 from quoracy.sim.store import (
     STORE,
@@ -33,6 +34,7 @@ from quoracy.sim.store import (
     WriteFull,
     WriteTaken,
 )
+from quoracy.sim.streams import Streams
 from quoracy.sim.world import MS, World
 
 ANSWER_US = 60 * MS
@@ -42,10 +44,20 @@ LOOK_US = 100 * MS
 
 class SimHost:
     def __init__(
-        self, world: World, network: Network, name: str, run: str, kinds: Kinds, limits: Limits, checkers: Checkers
+        self,
+        world: World,
+        streams: Streams,
+        name: str,
+        run: str,
+        kinds: Kinds,
+        limits: Limits,
+        checkers: Checkers,
+        session_s: float = 86_400.0,
     ) -> None:
+        """``session_s``: how long session tokens are good."""
         self.world = world
-        self.network = network
+        self.network: Network = streams.network
+        self.streams = streams
         self.name = name
         self.run = run
         self.kinds = kinds
@@ -56,11 +68,19 @@ class SimHost:
         self.host: Host | None = None
         self.die_after: int | None = None
         """Kill the process after so many more actions: between an append and its answer, or between two sends."""
+        self.dies_dark = False
+        """And then its machine falls silent with it."""
         self.alone = False
         """Nobody else may serve: take over at once after a restart."""
         self.perform: Callable[[SimHost, Duty], None] | None = None
         """Who carries out duties; without anybody they are done at once, with nothing to say."""
         self.lost_races = 0
+        self.door: SimDoor | None = None
+        self.admit: Callable[[Call], Call] = _as_it_is
+        """What a door writes into a join: by which token it came."""
+        self.calm_since_us = 0
+        """Since when it serves without having been stopped, and its clock has not jumped."""
+        self._session_s = session_s
         self._clock = (0, 0, 1.0)
         self._stopped = False
         self._held: list[tuple[Any, tuple[Any, ...]]] = []
@@ -84,6 +104,9 @@ class SimHost:
         secret = self.world.rng.randbytes(32)
         self.host = Host(self.run, self.name, self.name, secret, self.kinds, self.limits)
         self.network.attach(self.name, self._receive)
+        self.door = SimDoor(self, self._session_s, self.admit)
+        self.streams.listen(self.name, self.door.accept)
+        self.world.after(self.world.between(0, 500 * MS), self.door.look_round)
         self.world.note(self.name, lambda: f"starts, life {self.lives}")
         self._do(self.host.start(self.clock_us()))
         if self.alone:
@@ -95,11 +118,26 @@ class SimHost:
         self._handle(shell.Loaded(None, []))
         self._handle(shell.Create(created))
 
-    def kill(self) -> None:
+    def kill(self, dark: bool = False) -> None:
+        """``dark``: with its machine, so that nobody is told that its connections are gone."""
         self.alive = False
         self.host = None
         self.network.detach(self.name)
-        self.world.note(self.name, lambda: "is killed")
+        self.world.note(self.name, lambda: "is killed, and its machine falls silent" if dark else "is killed")
+        self.streams.silence(self.name, dark)
+        if self.door is not None:
+            self._flush_some()
+            self.door.crash(dark)
+            self.door = None
+
+    def _flush_some(self) -> None:
+        """Between two sends: some have left, some have not."""
+        dirty = [] if self.door is None else list(self.door.dirty)
+        for guest in dirty[: self.world.between(0, len(dirty))]:
+            guest.flush()
+
+    def is_stopped(self) -> bool:
+        return self._stopped
 
     def stop(self) -> None:
         """As SIGSTOP: the clock goes on, nothing else does."""
@@ -110,16 +148,20 @@ class SimHost:
         if not self._stopped:
             return
         self._stopped = False
+        self.calm_since_us = self.world.now_us
         self.world.note(self.name, lambda: "goes on")
         held, self._held = self._held, []
         for action, args in held:
             if self.alive:
                 action(*args)
+        if self.door is not None:
+            self.door.catch_up()
 
     def jump(self, by_us: int) -> None:
         """The machine slept: its monotonic clock stands elsewhere when it wakes."""
         world_us, own_us, rate = self._clock
         self._clock = (world_us, own_us + by_us, rate)
+        self.calm_since_us = self.world.now_us
         self.world.note(self.name, lambda: f"clock jumps by {by_us / 1e6:.1f} s")
 
     def clock_us(self) -> int:
@@ -174,13 +216,21 @@ class SimHost:
                 return (source, cause.member, cause.incarnation) in self.network.sessions
         return True
 
+    def report(self, report: shell.Report) -> None:
+        """Of the door."""
+        self._handle(report)
+
     def _handle(self, report: shell.Report) -> None:
         if self.host is None:
             return
         host = self.host
-        taking = host.phase is Phase.TAKING
+        before = host.phase
         self._do(host.handle(report, self.clock_us()))
-        self.lost_races += taking and host.phase is Phase.LOADING
+        self.lost_races += before is Phase.TAKING and host.phase is Phase.LOADING
+        if host.phase is Phase.SERVING and before is not Phase.SERVING:
+            self.calm_since_us = self.world.now_us
+        if self.door is not None:
+            self.door.flush()
         if self.alive and host.run is not None:
             self.checkers.folded(self.name, host)
         self._arm()
@@ -219,7 +269,7 @@ class SimHost:
             if self.die_after is not None:
                 self.die_after -= 1
                 if self.die_after < 0:
-                    self.kill()
+                    self.kill(self.dies_dark)
             if not self.alive:
                 return
             self._carry_out(action)
@@ -227,11 +277,7 @@ class SimHost:
     def _carry_out(self, action: shell.Action) -> None:
         match action:
             case shell.Send(peer=peer, message=message):
-                if isinstance(message, Answered) and message.cause.seq == 0 and isinstance(message.answer, Accepted):
-                    cause = message.cause
-                    self.network.sessions.add((str(peer), cause.member, joined_as(message.answer)))
-                self.world.note(self.name, lambda: f"-> {peer}: {message}")
-                self.network.send(self.name, str(peer), message)
+                self._send(peer, message)
             case shell.Append(n=n, payload=payload, nonce=nonce):
                 self.world.note(self.name, lambda: f"writes entry {n}")
                 self.network.send(self.name, STORE, Write(n, payload, nonce))
@@ -255,6 +301,17 @@ class SimHost:
             case shell.Explained():
                 pass
 
+    def _send(self, peer: Any, message: ToMember) -> None:
+        """Through the door, or to one that uses no streams."""
+        if isinstance(peer, SimGuest):
+            peer.send(message, self.run)
+            peer.door.dirty[peer] = None
+            return
+        if isinstance(message, Answered) and message.cause.seq == 0 and isinstance(message.answer, Accepted):
+            self.network.sessions.add((str(peer), message.cause.member, joined_as(message.answer)))
+        self.world.note(self.name, lambda: f"-> {peer}: {message}")
+        self.network.send(self.name, str(peer), message)
+
     def _ask(self, what: str, n: int) -> None:
         self._asked += 1
         self._asks[self._asked] = (what, n)
@@ -274,3 +331,7 @@ class SimHost:
             return
         if nonce in self._unsure:
             self._handle(shell.Unknown(nonce))
+
+
+def _as_it_is(call: Call) -> Call:
+    return call

@@ -1,14 +1,12 @@
 """Simulated worker processes and an operator.
 
-A worker drives the same session logic as a real one. It joins, gets ready, recovers if it has to, and then trains and
-stands at the barrier, step after step. It can be killed, stopped beyond every time-out, slow, or one of two processes
-under one name. As in earnest, the session lives in a sidecar that may die alone: the next one goes on with the life as
-far as the training knows it, which is less than the session knew.
+A worker joins, gets ready, recovers if it has to, and then trains and stands at the barrier, step after step. Most use
+the SDK's client, and read nothing while they train; the others drive its session alone, over messages. Each can be
+killed, stopped beyond every time-out, slow, or one of two processes under one name.
 """
 
 from __future__ import annotations
 
-from collections import deque
 from typing import Any
 
 import msgspec
@@ -20,33 +18,39 @@ from quoracy.core.cluster.events import (
     RunRolledBack,
     WorkerCheckpointing,
     WorkerIdle,
-    WorkerLeft,
     WorkerLoading,
     WorkerOrdered,
     WorkerReady,
     WorkerTraining,
 )
-from quoracy.core.cluster.views import Passage
+from quoracy.core.cluster.views import Passage, Standing
 from quoracy.core.codec import encode
-from quoracy.core.machine import Event, MemberEvent, Signal
+from quoracy.core.errors import Refusal
+from quoracy.core.machine import Event, Signal
 from quoracy.core.members import Cause
 from quoracy.core.messages import Answered, Call, Sign, Told
-from quoracy.sdk import Note, Session, Stage
-from quoracy.sdk.session import Known
+from quoracy.sdk.client.session import Note, Stage
+from quoracy.sdk.cluster.client import Wait, WorkerClient
+from quoracy.sdk.cluster.session import WorkerSession
 from quoracy.sim.checkers import Checkers
+from quoracy.sim.lines import Training
 from quoracy.sim.network import Network
 from quoracy.sim.processes import RETRY_US, TICK_US, SimProcess
+from quoracy.sim.streams import Streams
 from quoracy.sim.world import MS, World
+from quoracy.wire.frames import frame
 
 BARRIER = "step"
+IMPATIENT = 0.1
+"""The share of calls that wait only for a while; the script comes back to the barrier later."""
 TAKES_PART = ("Idle", "LoadingData", "Training", "Checkpointing")
 
 
-FAR = 900_000
+FAR = 2**52
 """The number of a forged heartbeat: all honest ones would look like repeats of it."""
 
 
-class PlainSession(Session):
+class PlainSession(WorkerSession):
     """Sends what plain clients do: where it stands and at which step, but not after which generation."""
 
     def _sign(self, signal: Signal) -> Sign:
@@ -54,75 +58,63 @@ class PlainSession(Session):
         return super()._sign(plain)
 
 
+class ScriptSession(WorkerSession):
+    """Keeps how it said last that it stands somewhere."""
+
+    stood: Arrive
+
+    def arrive(self, barrier: str, step: int, now_us: int) -> Arrive:
+        self.stood = super().arrive(barrier, step, now_us)
+        return self.stood
+
+
 class SimWorker(SimProcess):
-    logic: Session
+    logic: WorkerSession
 
     def __init__(
-        self, world: World, network: Network, run: str, member: str, process: int, hosts: list[str], checkers: Checkers
+        self, world: World, streams: Streams, run: str, member: str, process: int, hosts: list[str], checkers: Checkers
     ) -> None:
-        super().__init__(world, network, member, process, hosts, checkers)
+        super().__init__(world, streams, member, process, hosts, checkers)
         self.train_us = (20 * MS, 200 * MS)
         self.passed = 0
         self._run = run
-        self._known = Known()
-        self._commands: deque[type[MemberEvent]] = deque()
-        self._stands = False
-        """At the barrier, as far as the training knows."""
-        self._restarts = 0
-        self.sidecar_dies = ""
-        """hearing: with the next message, which the training is never told. standing: unnoticed until the training
-        stands at a barrier, so that the arrival is among the first words of the next one. rolled-back: so, but not
-        before the next roll-back."""
         self._part = False
         self._step = 0
         self._refreshed_us = 0
-        self._session = PlainSession if world.chance(0.3) else Session
-        self.logic = self._session(run, member, self._secret, retry_us=RETRY_US)
+        self._wait: Wait | None = None
+        """The barrier at which the script waits."""
+        self._gives_up_us = 0
+        """When it stops waiting there; 0: never."""
+        self._trains_next = False
+        """As soon as what it has said is answered."""
+        plain = PlainSession if world.chance(0.3) else WorkerSession
+        session = plain if self.training is None else ScriptSession
+        self.logic = self._use(session, WorkerClient, run, member, self._secret, retry_us=RETRY_US)
         self._begin()
 
     # -- life -------------------------------------------------------------------------------------------------------
 
-    def leave(self) -> None:
-        self._commands.append(WorkerLeft)
-        self.logic.leave("had enough")
-
-    def replace_sidecar(self) -> None:
-        """It died. What is open is asked again, by a session that knows what the training was told and no more."""
-        self.sidecar_dies = ""
-        if self._holds(self.replace_sidecar) or self.ended():
-            return
-        self.world.note(self.name, lambda: f"goes on with another sidecar: {self._known}")
-        progress = self.logic.progress
-        self._restarts += 1
-        self.logic = session = self._session(self._run, self.member, self._secret, retry_us=RETRY_US)
-        session.progress = progress
-        session.resume(self._known, self._restarts)
-        for event in self._commands:
-            session.wish(event)
-        session.connect(self.clock_us())
-        if self._stands:
-            self._stand()
-        self._flush()
-
     def impersonate(self, successor: SimWorker) -> None:
         """It was superseded, and gives signals of its successor all the same: as far ahead as it can, and where the
         successor is not."""
+        if self._stopped:
+            return
         newer, own = successor.logic, self.logic.incarnation
         fence = 0 if newer.standing is None else newer.standing.fence
         for signal in (
             Heartbeat(self.member, newer.incarnation, FAR),
             Arrive(self.member, newer.incarnation, BARRIER, successor.step, None, fence),
         ):
-            for host in self._hosts:
-                self.network.send(self.name, host, Sign(self._run, Raw(encode(signal)), self.member, own))
+            sign = Sign(self._run, Raw(encode(signal)), self.member, own)
+            if self.training is not None and self.training.line.end is not None:
+                self.training.line.end.write(frame(sign))
+            elif self.training is None:
+                for host in self._hosts:
+                    self.network.send(self.name, host, sign)
 
     @property
     def step(self) -> int:
         return self._step
-
-    def _wish(self, event: type[MemberEvent]) -> None:
-        self._commands.append(event)
-        self.logic.wish(event)
 
     # -- talking ----------------------------------------------------------------------------------------------------
 
@@ -130,8 +122,6 @@ class SimWorker(SimProcess):
         if isinstance(message, Told) and isinstance(message.value, Passage):
             self._checkers.told(self.name, message.value)
         super()._hear(message)
-        if self.sidecar_dies == "hearing":
-            self.replace_sidecar()
 
     def _look(self) -> None:
         super()._look()
@@ -147,67 +137,88 @@ class SimWorker(SimProcess):
     # -- working ----------------------------------------------------------------------------------------------------
 
     def _act(self) -> None:
-        while self.logic.notes:
-            self._react(self.logic.notes.popleft())
+        while self._notes:
+            self._react(self._next_note())
+        self._look_at_barrier()
         standing = self.logic.standing
         if standing is not None and not self._part and self.logic.stage is Stage.JOINED:
             if standing.state in TAKES_PART:
                 self._part = True
-                self._step = standing.barriers.get(BARRIER, (0, -1))[1] + 1
+                self._step = self._next_step(standing)
                 self._train()
             elif standing.state == "Recovering" and self.logic.idle():
-                self._wish(WorkerIdle)
-                self.logic.tick(self.clock_us())
+                self._command(WorkerIdle)
+                self._advance()
         self._flush()
+        if self._trains_next and self.training is not None and self.training.idle():
+            self._trains_next = False
+            self._compute(self.world.between(*self.train_us))
 
     def _react(self, note: Note) -> None:
-        session = self.logic
-        self._learn(note)
         match note.what:
             case "joined":
                 self._part = False
-                self._wish(WorkerReady)
-            case "passed":
-                self.passed += 1
-                session.progress += 1
-                self._checkers.passed(self.name, self.member, session.incarnation, note.value)
-                self._step = note.value.step + 1
-                self._report_state()
-                self._train()
-            case "aborted" | "rolled-back" | "refused":
-                if note.what == "aborted":
-                    self._checkers.aborted(self.name, self.member, session.incarnation, note.value)
+                self._command(WorkerReady)
+            case "passed" | "aborted":
+                if self.training is None:
+                    self._barrier_ended(note.value)
+            case "rolled-back" | "refused":
                 self._part = False
-                session.standing = None
-                self._refresh()
-                if note.what == self.sidecar_dies:
-                    self.sidecar_dies = "standing"
+                if self.training is None:
+                    self._ask_again()
             case "ordered":
-                self._checkers.ordered(self.name, self.member, session.incarnation, note.value)
+                self._checkers.ordered(self.name, self.member, self._noted_as, note.value)
             case "lost" | "ended":
                 self._part = False
                 self.world.note(self.name, lambda: f"{note.what}: {note.value}")
 
-    def _learn(self, note: Note) -> None:
-        """What the training keeps of its life, for the next sidecar."""
-        known = self._known
-        if note.what in ("passed", "aborted", "rolled-back", "refused", "lost", "ended"):
-            self._stands = self.logic.waits_at(BARRIER)
-        match note.what:
-            case "joined":
-                self._known = self.logic.known()
-            case "passed" | "aborted":
-                known.after[note.value.barrier] = note.value.generation
-            case "answered":
-                known.seq += 1
-                self._commands.popleft()
-            case "rolled-back":
-                known.fence = note.value.fence
-            case "ordered":
-                known.order = note.value.order
-            case "lost":
-                self._known = Known(lives=known.lives + 1)
-                self._commands.clear()
+    def _next_step(self, standing: Standing) -> int:
+        if self.training is not None:
+            return self.logic.next_step(BARRIER)
+        return standing.barriers.get(BARRIER, (0, -1))[1] + 1
+
+    def _barrier_ended(self, passage: Passage) -> None:
+        told = self._checkers.passed if passage.released else self._checkers.aborted
+        session = self.logic
+        life = session.stood.incarnation if isinstance(session, ScriptSession) else session.incarnation
+        told(self.name, self.member, life, passage)
+        if passage.released:
+            self.passed += 1
+            self.logic.progress += 1
+            self._step = passage.step + 1
+            self._report_state()
+            self._train()
+        else:
+            self._part = False
+            if self.training is None:
+                self._ask_again()
+
+    def _ask_again(self) -> None:
+        self.logic.standing = None
+        self._refresh()
+
+    def _look_at_barrier(self) -> None:
+        """What became of the call that waits there."""
+        wait, training = self._wait, self.training
+        if wait is None or training is None:
+            return
+        if wait.ended is not None:
+            self._wait = None
+            training.client.stop_waiting(wait, told=True)
+            if isinstance(wait.ended, Refusal):
+                self._part = False
+            else:
+                self._barrier_ended(wait.ended)
+        elif self._gives_up_us and self.world.now_us >= self._gives_up_us:
+            self._wait = None
+            training.client.stop_waiting(wait, told=False)
+            self._compute(self.world.between(*self.train_us))
+
+    def _compute(self, for_us: int) -> None:
+        """And then come to the barrier, for the first time or again."""
+        if self.training is not None:
+            self.training.compute()
+        self.world.after(for_us, self._arrive, self.logic.incarnation, self._step)
 
     def _report_state(self) -> None:
         """Now and then a worker says that it does something else, along the rows of the worker's table."""
@@ -215,27 +226,53 @@ class SimWorker(SimProcess):
         if standing is None or not self.world.chance(0.2):
             return
         for event in self.world.rng.choice(((WorkerLoading, WorkerTraining), (WorkerCheckpointing,), (WorkerIdle,))):
-            self._wish(event)
+            self._command(event)
 
     def _train(self) -> None:
-        self.world.after(self.world.between(*self.train_us), self._arrive, self.logic.incarnation, self._step)
+        if self.training is None:
+            self._compute(self.world.between(*self.train_us))
+        else:
+            self._trains_next = True
 
     def _arrive(self, incarnation: int, step: int) -> None:
         if self._holds(self._arrive, incarnation, step):
+            return
+        if self.training is not None:
+            self.training.call()
+            self._arrive_by_call(self.training)
             return
         session = self.logic
         stale = session.incarnation != incarnation or self._step != step or not self._part
         if stale or session.stage is not Stage.JOINED or session.waits_at(BARRIER):
             return
-        if self.sidecar_dies == "standing":
-            self.replace_sidecar()
         self._stand()
         self._flush()
 
     def _stand(self) -> None:
-        self._stands = True
         arrive = self.logic.arrive(BARRIER, self._step, self.clock_us())
         self._checkers.arrived(self.name, arrive)
+
+    def _arrive_by_call(self, training: Training) -> None:
+        """As ``Worker.barrier``: bad news first; then stand there, unless that is done."""
+        if not self._part or self._wait is not None or not training.client.takes_part:
+            self._part = self._part and self._wait is not None
+            training.wake()
+            return
+        assert isinstance(self.logic, ScriptSession)
+        stands = self.logic.waits_at(BARRIER)
+        wait = training.client.arrive(BARRIER, self._step, self.clock_us())
+        if isinstance(wait, Refusal):
+            self._part = False
+        else:
+            self._wait = wait
+            if not stands and wait.ended is None:
+                self._checkers.arrived(self.name, self.logic.stood)
+            self._gives_up_us = 0
+            if self.world.chance(IMPATIENT):
+                for_us = self.world.between(100 * MS, 1_500 * MS)
+                self._gives_up_us = self.world.now_us + for_us
+                self.world.after(for_us, training.wake)
+        training.wake()
 
 
 class SimOperator:

@@ -32,6 +32,7 @@ class Network:
         self.weather = weather
         self._ends: dict[str, Callable[[str, Any], None]] = {}
         self._cut: set[tuple[str, str]] = set()
+        self._healed_us: dict[tuple[str, str], int] = {}
         self._held_back: set[str] = set()
         self.sessions: set[tuple[str, str, int]] = set()
         """Process, member and incarnation: who has the session token of whom. Every host's door knows."""
@@ -60,6 +61,10 @@ class Network:
         if receive is not None and (source.partition("#")[0], target.partition("#")[0]) not in self._cut:
             receive(source, message)
 
+    def is_cut(self, source: str, target: str) -> bool:
+        """Names without the process number."""
+        return (source, target) in self._cut
+
     def cut(self, one: str, other: str) -> None:
         """Nothing gets through between the two, either way. Names without the process number."""
         self._cut |= {(one, other), (other, one)}
@@ -68,7 +73,15 @@ class Network:
         self._cut.add((source, target))
 
     def heal(self) -> None:
+        self._healed_us |= dict.fromkeys(self._cut, self._world.now_us)
         self._cut.clear()
+
+    def whole_since_us(self, one: str, other: str) -> int | None:
+        """Since when there is no cut between the two; None: there is one."""
+        ways = ((one, other), (other, one))
+        if any(way in self._cut for way in ways):
+            return None
+        return max(self._healed_us.get(way, 0) for way in ways)
 
     def hold_back(self, target: str) -> None:
         """Half of what is sent to this one from now on takes seconds."""

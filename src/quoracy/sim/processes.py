@@ -1,18 +1,25 @@
 """What every simulated member has in common, whatever it does: an address, a clock of its own that drifts, a host that
 it talks to until that falls silent, and a life that can be ended or stopped at any moment.
 
-What reaches a process while it is stopped is held, and done when it goes on: later than anybody expects.
+Most members use the SDK (``lines``): its client and connection over streams, and a heartbeat process beside the
+training. The others speak as those who use no SDK do, message by message over a network that loses, doubles and
+reorders them; what reaches such a process while it is stopped is held, and done when it goes on: later than anybody
+expects.
 """
 
 from __future__ import annotations
 
 from typing import Any, Final
 
+from quoracy.core.machine import MemberEvent
 from quoracy.core.members import Cause
 from quoracy.core.messages import Answered, Call, Hello, Moved, Told
-from quoracy.sdk.membership import Membership, Stage
+from quoracy.sdk.client.client import Client
+from quoracy.sdk.client.connection import Signer
+from quoracy.sdk.client.session import Note, Session, Stage
 from quoracy.sim.checkers import Checkers
-from quoracy.sim.network import Network
+from quoracy.sim.lines import Training, watched
+from quoracy.sim.streams import Streams
 from quoracy.sim.world import MS, World
 
 TICK_US: Final = 150 * MS
@@ -26,14 +33,14 @@ OVERDUE_US: Final = 4_000 * MS
 class SimProcess:
     """One process. ``name`` is its address; several processes may come to live under one member id."""
 
-    logic: Membership
+    logic: Session
 
     def __init__(
-        self, world: World, network: Network, member: str, process: int, hosts: list[str], checkers: Checkers
+        self, world: World, streams: Streams, member: str, process: int, hosts: list[str], checkers: Checkers
     ) -> None:
-        """Whoever is made from this sets ``logic``, and then begins."""
+        """Whoever is made from this says what it uses, and then begins."""
         self.world = world
-        self.network = network
+        self.network = streams.network
         self.member = member
         self.name = f"{member}#{process}"
         self.alive = True
@@ -45,10 +52,43 @@ class SimProcess:
         self._heard_us = world.now_us
         self._stopped = False
         self._held: list[tuple[Any, tuple[Any, ...]]] = []
+        self._noted_as = 0
+        """As which incarnation the note was made that was looked at last."""
+        self.training: Training | None = None
+        """None: it uses no SDK."""
+        if not world.chance(streams.plain):
+            self.training = Training(
+                world, streams, self.name, member, hosts, checkers, self.clock_us, self._clock[1], self._act
+            )  # fmt: skip
+
+    def _use(
+        self, session: type[Session], client: type[Client[Any]], *given: Any, key: Signer | None = None, **more: Any
+    ) -> Any:
+        """-> the session that it speaks with. ``given``, ``more``: what that is made of."""
+        if self.training is None:
+            return session(*given, **more)
+        logic = watched(session)(*given, **more)
+        self.training.use(logic, client, key)
+        return logic
+
+    @property
+    def _notes(self) -> int:
+        """How many have not been looked at."""
+        return len(self.logic.notes if self.training is None else self.training.noted)
+
+    def _next_note(self) -> Note:
+        if self.training is None:
+            self._noted_as = self.logic.incarnation
+            return self.logic.notes.popleft()
+        self._noted_as, note = self.training.noted.popleft()
+        return note
 
     def _begin(self) -> None:
         self.network.attach(self.name, self._receive)
-        self.world.note(self.name, lambda: "starts")
+        self.world.note(self.name, lambda: "starts" if self.training is None else "starts, with the SDK")
+        if self.training is not None:
+            self.world.after(0, self.training.call)
+            return
         self.logic.connect(self.clock_us())
         self._flush()
         self.world.after(self.world.between(0, TICK_US), self._tick)
@@ -65,9 +105,14 @@ class SimProcess:
         self.alive = False
         self.network.detach(self.name)
         self.world.note(self.name, lambda: "is killed")
+        if self.training is not None:
+            self.training.die()
 
     def stop(self) -> None:
+        """The training; its heartbeat process goes on."""
         self._stopped = True
+        if self.training is not None:
+            self.training.stop()
         self.world.note(self.name, lambda: "is stopped")
 
     def go_on(self) -> None:
@@ -76,8 +121,26 @@ class SimProcess:
         self._stopped = False
         self.world.note(self.name, lambda: "goes on")
         held, self._held = self._held, []
+        if self.training is not None:
+            self.training.stopped = False
         for action, args in held:
             action(*args)
+        if self.training is not None:
+            self.training.go_on()
+
+    def leave(self) -> None:
+        self._command(self.logic.leaves, reason="had enough")
+
+    def _command(self, event: type[MemberEvent], **fields: Any) -> int:
+        """-> its number."""
+        if self.training is not None:
+            return self.training.command(event, **fields)
+        return self.logic.wish(event, **fields)
+
+    def _advance(self) -> None:
+        """What is due by now."""
+        if self.training is None:
+            self.logic.tick(self.clock_us())
 
     def clock_us(self) -> int:
         offset_us, rate = self._clock
@@ -131,6 +194,9 @@ class SimProcess:
         self.logic.connect(self.clock_us())
 
     def _flush(self) -> None:
+        if self.training is not None:
+            self.training.progress(self.clock_us())
+            return
         for message in self.logic.take():
             if isinstance(message, Call):
                 self._checkers.attempted(self.name, message.cause)

@@ -16,20 +16,23 @@ from quoracy.core.codec import Reader
 from quoracy.core.errors import Refusal
 from quoracy.core.messages import Answered, Call, Declined, Hello, Moved, Sign, Token, Told, Welcome
 
-OLDEST: Final = 1
-NEWEST: Final = 1
+OLDEST: Final = 2
+NEWEST: Final = 2
 """The protocol versions this Quoracy speaks."""
 
 MAX_FRAME_BYTES: Final = 1024 * 1024
 
 
 class Greet(msgspec.Struct, frozen=True, array_like=True, tag="greet"):
-    """The first frame. ``token`` is a join token, or a viewer's, operator's or admin's; empty if none is asked."""
+    """The first frame. ``token`` is a join token, or a viewer's, operator's or admin's; empty if none is asked.
+    ``heartbeats``: this connection carries heartbeats only, after a ``Hello`` for each member; no views come through
+    it, and all else is refused."""
 
     oldest: Annotated[int, Meta(ge=1)]
     newest: Annotated[int, Meta(ge=1)]
     token: Token = ""
     software: Annotated[str, Meta(max_length=128)] = ""
+    heartbeats: bool = False
 
 
 class Greeted(msgspec.Struct, frozen=True, array_like=True, tag="greeted"):

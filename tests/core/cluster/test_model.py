@@ -39,8 +39,13 @@ PART = {"Idle", "LoadingData", "Training", "Checkpointing"}
 GONE = {"Failed", "Left"}
 NEXT = {
     WorkerReady: {"Initializing": "Idle", "Idle": "Idle"},
-    WorkerLoading: {"Idle": "LoadingData", "Recovering": "LoadingData", "LoadingData": "LoadingData"},
-    WorkerTraining: {"LoadingData": "Training", "Checkpointing": "Training", "Training": "Training"},
+    WorkerLoading: {
+        "Idle": "LoadingData",
+        "Recovering": "LoadingData",
+        "LoadingData": "LoadingData",
+        "Training": "LoadingData",
+    },
+    WorkerTraining: dict.fromkeys(["Idle", "LoadingData", "Training", "Checkpointing"], "Training"),
     WorkerCheckpointing: {"Training": "Checkpointing", "Checkpointing": "Checkpointing"},
     WorkerIdle: dict.fromkeys(["LoadingData", "Training", "Checkpointing", "Recovering", "Idle"], "Idle"),
     WorkerLeft: dict.fromkeys([*PART, "Initializing", "Recovering", "Left"], "Left"),
@@ -210,6 +215,10 @@ class Model:
                 "fence": self.fence,
             }
         )
+        if released:
+            for worker in self.workers.values():
+                if worker["seat"] in steps and worker["state"] == "Idle":
+                    worker["state"] = "Training"
 
 
 def passage(over: dict[str, Any], worker: dict[str, Any]) -> tuple[int, bool, int, int]:

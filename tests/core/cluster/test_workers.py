@@ -9,6 +9,7 @@ from tests.core.cluster.yard import Yard, standing
 from tests.core.scribe import RUN, Scribe, created
 
 from quoracy.core.cluster.events import (
+    BarrierReleased,
     RunRolledBack,
     RunStopped,
     WorkerCheckpointing,
@@ -54,6 +55,7 @@ ARROWS: dict[tuple[WorkerState, type[Any]], WorkerState] = {
     (S.TRAINING, R): S.INITIALIZING, (S.CHECKPOINTING, R): S.INITIALIZING, (S.RECOVERING, R): S.INITIALIZING,
     (S.INITIALIZING, Y): S.IDLE, (S.IDLE, Y): S.IDLE,
     (S.IDLE, L): S.LOADING_DATA, (S.RECOVERING, L): S.LOADING_DATA, (S.LOADING_DATA, L): S.LOADING_DATA,
+    (S.TRAINING, L): S.LOADING_DATA, (S.IDLE, T): S.TRAINING,
     (S.LOADING_DATA, T): S.TRAINING, (S.CHECKPOINTING, T): S.TRAINING, (S.TRAINING, T): S.TRAINING,
     (S.TRAINING, C): S.CHECKPOINTING, (S.CHECKPOINTING, C): S.CHECKPOINTING,
     (S.LOADING_DATA, D): S.IDLE, (S.TRAINING, D): S.IDLE, (S.CHECKPOINTING, D): S.IDLE, (S.RECOVERING, D): S.IDLE,
@@ -131,12 +133,12 @@ def test_an_event_leads_where_the_arrows_say_or_is_refused_and_changes_nothing(
 
 
 def test_the_table_has_every_arrow_between_states_that_was_asked_for_and_these_more() -> None:
-    """Asked for: where each state may be entered from. More: giving up on loading, roll-back from every state that
-    takes part, and registering anew from everywhere."""
+    """Asked for: where each state may be entered from. More: giving up on loading, loading again after a barrier made
+    it train, roll-back from every state that takes part, and registering anew from everywhere."""
     asked = {
         (S.INITIALIZING, S.IDLE), (S.TRAINING, S.IDLE), (S.CHECKPOINTING, S.IDLE), (S.RECOVERING, S.IDLE),
         (S.IDLE, S.LOADING_DATA), (S.RECOVERING, S.LOADING_DATA),
-        (S.LOADING_DATA, S.TRAINING), (S.CHECKPOINTING, S.TRAINING),
+        (S.IDLE, S.TRAINING), (S.LOADING_DATA, S.TRAINING), (S.CHECKPOINTING, S.TRAINING),
         (S.TRAINING, S.CHECKPOINTING),
         (S.INITIALIZING, S.RECOVERING), (S.TRAINING, S.RECOVERING),
         (S.ABSENT, S.INITIALIZING), (S.FAILED, S.INITIALIZING), (S.LEFT, S.INITIALIZING),
@@ -144,11 +146,60 @@ def test_the_table_has_every_arrow_between_states_that_was_asked_for_and_these_m
     present = set(S) - {S.ABSENT, S.FAILED, S.LEFT}
     asked |= {(state, gone) for state in present for gone in (S.FAILED, S.LEFT)}
     more = {(S.LOADING_DATA, S.IDLE), (S.LOADING_DATA, S.RECOVERING), (S.CHECKPOINTING, S.RECOVERING)}
-    more |= {(S.IDLE, S.RECOVERING)}
+    more |= {(S.IDLE, S.RECOVERING), (S.TRAINING, S.LOADING_DATA)}
     more |= {(state, S.INITIALIZING) for state in present}
     drawn = {(state, row.target) for (state, _), row in WORKER.rows.items() if isinstance(row, To)}
     drawn |= {(s, end) for (s, _), row in WORKER.rows.items() if isinstance(row, Choose) for end in row.targets}
     assert {(a, b) for a, b in drawn if a is not b} == {(a, b) for a, b in asked | more if a is not b}
+
+
+# -- passing barriers ----------------------------------------------------------------------------------------------
+
+
+def test_who_passes_a_barrier_trains_from_that_entry_on() -> None:
+    yard = standing("a", "b")
+    yard.arrive("a")
+    assert yard.worker("a").state is S.IDLE, "it waits"
+    yard.pass_s(3)
+    yard.arrive("b")
+    (released,) = yard.events()
+    assert isinstance(released, BarrierReleased)
+    for name in "ab":
+        assert yard.worker(name).state is S.TRAINING
+        assert yard.worker(name).since_us == yard.hand.host.run.head.at_us  # type: ignore[union-attr]
+    since_us = yard.worker("a").since_us
+    yard.pass_s(3)
+    yard.arrive("a", 2)
+    yard.arrive("b", 2)
+    assert (yard.worker("a").state, yard.worker("a").since_us) == (S.TRAINING, since_us)
+
+
+def test_who_has_said_what_it_does_keeps_that_through_a_barrier_until_it_says_otherwise() -> None:
+    yard = standing("a", "b", "c")
+    yard.say(WorkerLoading, "a")
+    yard.say(WorkerTraining, "b")
+    yard.say(WorkerCheckpointing, "b")
+    for name in "abc":
+        yard.arrive(name)
+    assert [yard.worker(name).state for name in "abc"] == [S.LOADING_DATA, S.CHECKPOINTING, S.TRAINING]
+    assert isinstance(yard.say(WorkerLoading, "c"), Accepted), "a barrier made it train; it may say otherwise"
+    yard.say(WorkerIdle, "a")
+    yard.say(WorkerTraining, "b")
+    for name in "abc":
+        yard.arrive(name, 2)
+    assert [yard.worker(name).state for name in "abc"] == [S.TRAINING, S.TRAINING, S.LOADING_DATA]
+
+
+def test_an_aborted_barrier_and_one_that_others_passed_move_nobody() -> None:
+    yard = standing("a", "b", barrier_deadline_s=5.0)
+    yard.register("late")
+    yard.arrive("a")
+    yard.pass_s(6)
+    assert yard.fleet.barriers["b"].aborted == 1
+    assert [yard.worker(name).state for name in "ab"] == [S.IDLE, S.IDLE]
+    yard.arrive("a")
+    yard.arrive("b")
+    assert yard.worker("late").state is S.INITIALIZING
 
 
 # -- beginning again -----------------------------------------------------------------------------------------------

@@ -11,7 +11,7 @@ from typing import Any
 from tests.core import byhand
 from tests.core.scribe import created
 
-from quoracy.core.cluster import KIND, Cluster, Collector
+from quoracy.core.cluster.collect import Collector
 from quoracy.core.cluster.events import (
     Arrive,
     Heartbeat,
@@ -21,6 +21,8 @@ from quoracy.core.cluster.events import (
     WorkerReady,
     WorkerRegistered,
 )
+from quoracy.core.cluster.kind import KIND
+from quoracy.core.cluster.machine import Cluster
 from quoracy.core.cluster.state import Fleet, Worker
 from quoracy.core.codec import us
 from quoracy.core.errors import Refusal

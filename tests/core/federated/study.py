@@ -16,8 +16,10 @@ from tests.core.scribe import created
 from quoracy.core.codec import us
 from quoracy.core.dice import Cup
 from quoracy.core.errors import Refusal
-from quoracy.core.federated import KIND, Collector, Federated
+from quoracy.core.federated.collect import Collector
 from quoracy.core.federated.events import Beat, BeatSeen, ParticipantJoined, ParticipantLeft, UpdateOffered
+from quoracy.core.federated.kind import KIND
+from quoracy.core.federated.machine import Federated
 from quoracy.core.federated.state import Fate, Participant, Round, Task
 from quoracy.core.federated.views import Standing
 from quoracy.core.kinds import KINDS

@@ -9,19 +9,19 @@ from tests.core.federated.study import Study
 from tests.core.scribe import created
 
 from quoracy.core.errors import ConfigErrors
-from quoracy.core.federated.config import Config, check_new
+from quoracy.core.federated.config import Config, check_config
 from quoracy.core.kinds import KINDS
 from quoracy.core.run import Run
 
 
 def problems(config: dict[str, Any]) -> str:
     with pytest.raises(ConfigErrors) as raised:
-        Run.create(KINDS, created("federated", config), new=True)
+        Run.create(KINDS, created("federated", config))
     return str(raised.value)
 
 
 def test_the_defaults_are_sound() -> None:
-    check_new(Config())
+    check_config(Config())
     assert (Config().heartbeat_interval_s, Config().heartbeat_timeout_s) == (5.0, 15.0)
 
 
@@ -67,7 +67,7 @@ def test_a_hyper_parameter_that_the_rule_sets_is_not_set_beside_it() -> None:
     assert "hyper.mu = 5: aggregation.mu = 0.25 is what counts: leave this out" in said
     assert "hyper_steps[1].hyper.mu = 7: aggregation.mu = 0.25 is what counts" in said
     assert "lr" not in said
-    Run.create(KINDS, created("federated", prox | {"aggregation": {"rule": "fedavg"}}), new=True)
+    Run.create(KINDS, created("federated", prox | {"aggregation": {"rule": "fedavg"}}))
 
 
 # -- rules that compare each with each -----------------------------------------------------------------------------
@@ -104,19 +104,7 @@ def test_the_largest_round_that_can_come_is_not_too_large_to_be_compared(
     ],
 )  # fmt: skip
 def test_a_round_that_stays_small_enough_is_taken(aggregation: dict[str, Any], config: dict[str, Any]) -> None:
-    Run.create(KINDS, created("federated", {"clients": 20, "aggregation": aggregation} | config), new=True)
-
-
-@pytest.mark.parametrize(
-    "config",
-    [
-        {"clients": 20, "aggregation": {"rule": "krum"}},
-        {"hyper": {"mu": 5}, "aggregation": {"rule": "fedprox", "mu": 0.25}},
-    ],
-)
-def test_what_is_refused_since_0_1_0_is_still_folded(config: dict[str, Any]) -> None:
-    assert problems(config)
-    assert Run.create(KINDS, created("federated", config)).machine
+    Run.create(KINDS, created("federated", {"clients": 20, "aggregation": aggregation} | config))
 
 
 def test_a_host_creates_no_such_run() -> None:

@@ -183,7 +183,7 @@ def test_there_is_room_for_so_many_and_the_next_is_told_to_come_later() -> None:
     assert late.code == "come_later"
     assert "max_participants = 2" in late.why
     assert late.fix == "try again in 15 s, or raise max_participants"
-    assert late.retry_s() == study.task.config.heartbeat_timeout_s
+    assert late.retry_after_s == study.task.config.heartbeat_timeout_s
     study.join("a")
     study.leave("b")
     study.join("c")
@@ -193,7 +193,7 @@ def test_there_is_room_for_so_many_and_the_next_is_told_to_come_later() -> None:
 def test_nobody_is_sent_away_for_very_long() -> None:
     late = studying("a", max_participants=1, heartbeat_timeout_s=86_400.0).try_join("b")
     assert isinstance(late, Refusal)
-    assert late.retry_s() == 60.0
+    assert late.retry_after_s == 60.0
 
 
 # -- metrics -------------------------------------------------------------------------------------------------------

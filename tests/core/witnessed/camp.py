@@ -23,7 +23,8 @@ from quoracy.core.members import Accepted, Answer, Cause
 from quoracy.core.messages import Answered, Declined, Told
 from quoracy.core.run import Run
 from quoracy.core.shell import Action, Append, Asked, Explained
-from quoracy.core.witnessed import KIND, Collector, Witnessed, attestation, rules
+from quoracy.core.witnessed import attestation, rules
+from quoracy.core.witnessed.collect import Collector
 from quoracy.core.witnessed.committee import count
 from quoracy.core.witnessed.events import (
     Attest,
@@ -39,6 +40,8 @@ from quoracy.core.witnessed.events import (
     ResultCommitted,
     Taken,
 )
+from quoracy.core.witnessed.kind import KIND
+from quoracy.core.witnessed.machine import Witnessed
 from quoracy.core.witnessed.state import Course, Member, Round, Work
 from quoracy.core.witnessed.views import SEALED, SealedList, Standing
 

@@ -16,9 +16,10 @@ from quoracy.core.errors import Refusal
 from quoracy.core.kinds import KINDS
 from quoracy.core.machine import Choose, Explanation, To
 from quoracy.core.run import Decided, Run, fold
-from quoracy.core.witnessed import Collector, evidence
 from quoracy.core.witnessed import events as e
+from quoracy.core.witnessed import evidence
 from quoracy.core.witnessed.attestation import bitmap
+from quoracy.core.witnessed.collect import Collector
 from quoracy.core.witnessed.state import EPOCH, HERE, ROUNDS, Course, MemberState, Phase, with_state
 from quoracy.core.witnessed.table import MEMBER
 from quoracy.core.witnessed.table import RUN as RUN_TABLE

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 import pytest
-from tests.core.witnessed.player import NAMES, Player, blob, model, result_of, round_shown
+from tests.core.witnessed.player import NAMES, Player, blob, model, result_of, round_shown, sealed
 
 from quoracy.core.witnessed import facts
 from quoracy.core.witnessed.events import Attest, BeatSeen, Holds, Loaded, ModelHash
@@ -120,6 +120,23 @@ def test_a_heartbeat_answered_from_elsewhere_makes_it_ask(phase: str, epoch: int
     assert player.take(facts.Ask) == []
     player.tell(facts.BeatAnswered(BeatSeen(2, phase, epoch, round_)))
     assert player.take(facts.Ask) == [facts.Ask()]
+
+
+def test_a_seal_that_was_overtaken_before_it_was_read_makes_it_ask() -> None:
+    """Of views that wait to be read only the newest is kept: the step of that tells that one is missing."""
+    player = Player()
+    player.starts()
+    first, second = round_shown(), round_shown(1, 1)
+    mine, theirs = result_of("a", first), result_of("b", second)
+    missed = sealed(first, (mine,))
+    player.show(second)
+    player.take(facts.Ask)
+    player.seals(second, (theirs,))
+    assert player.take(facts.Ask) == [facts.Ask()]
+    player.tick(1000)
+    player.take(facts.Ask)
+    player.show(SealedList((missed, sealed(second, (theirs,)))))
+    assert player.take(facts.Ask) == [], "nothing is missing any more"
 
 
 def test_who_waits_and_hears_nothing_asks() -> None:

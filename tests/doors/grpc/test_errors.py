@@ -27,6 +27,18 @@ def test_every_code_has_a_status_that_there_is() -> None:
     assert status_of(Refusal("never heard of", "why", "fix")) is S.INTERNAL
 
 
+@pytest.mark.parametrize("code", CATALOG)
+def test_a_detail_says_whether_sending_it_again_helps(code: str) -> None:
+    told = detail(Refusal(code, "why", "fix"))
+    assert pb.Retry.Name(told.retry) == f"RETRY_{CATALOG[code].retry.name}"
+    assert told.retry_after_s == 0.0
+
+
+def test_a_detail_says_when_to_come_again() -> None:
+    told = detail(Refusal("come_later", "full", "wait", 2.5))
+    assert (told.retry, told.retry_after_s) == (pb.RETRY_LATER, 2.5)
+
+
 def test_a_long_reason_is_cut_to_what_metadata_can_hold() -> None:
     told = detail(Refusal("bug", "ö" * 5000, "ü" * 5000))
     assert (len(told.why.encode()), len(told.fix.encode())) == (MAX_WHY_BYTES, MAX_FIX_BYTES)
@@ -54,7 +66,7 @@ REFUSED: list[tuple[str, grpc.StatusCode, Message]] = [
     ("contradiction", S.INVALID_ARGUMENT, pb.HeartbeatRequest(run=RUN, worker="w1", incarnation=7, seq=1)),
     ("run_exists", S.ALREADY_EXISTS, pb.CreateRunRequest(run=RUN)),
     ("stale_join", S.ABORTED, pb.RegisterWorkerRequest(run=RUN, worker="w1", supersedes=9, nonce=bytes(16))),
-    ("wrong_state", S.FAILED_PRECONDITION, pb.ReportStateRequest(**LIFE, seq=2, state=pb.REPORTED_STATE_TRAINING)),
+    ("wrong_state", S.FAILED_PRECONDITION, pb.ReportStateRequest(**LIFE, seq=2, state=pb.REPORTED_STATE_CHECKPOINTING)),
     ("sequence_gap", S.FAILED_PRECONDITION, pb.ReportStateRequest(**LIFE, seq=9, state=pb.REPORTED_STATE_IDLE)),
     ("unknown_worker", S.NOT_FOUND, pb.HeartbeatRequest(run=RUN, worker="w9", incarnation=1, seq=1)),
     ("unknown_member", S.NOT_FOUND, pb.DeregisterRequest(run=RUN, worker="w9", incarnation=1, seq=1)),

@@ -275,7 +275,7 @@ def test_calls_for_another_kind_of_run_are_told_so(coordinator: Coordinator, str
     coordinator.create(RUN)
     with pytest.raises(grpc.RpcError) as refused:
         stranger("p1").rendezvous()
-    assert code(refused.value) == "contradiction"
+    assert code(refused.value) == "wrong_kind"
     assert "cluster" in refused.value.details()
 
 

@@ -12,7 +12,7 @@ from google.protobuf import descriptor_pb2
 
 from quoracy.core import messages
 from quoracy.core.cluster import events, state, views
-from quoracy.core.errors import CATALOG, Refusal
+from quoracy.core.errors import CATALOG, Refusal, Retry
 from quoracy.core.federated import events as rounds
 from quoracy.core.machine import Admission
 from quoracy.doors.federated import Assignment
@@ -59,6 +59,8 @@ def test_the_command_explains_itself(capsys: pytest.CaptureFixture[str]) -> None
 
 BY_THE_HOST = set(Admission.__struct_fields__)
 """No member says that of itself."""
+LISTENS = {"views"}
+"""On a stream a member always listens: it has no connection for heartbeats beside it."""
 OWN = {"member": "worker", "proof": "signature", "run": "closed"}
 """What is called otherwise there."""
 
@@ -84,7 +86,7 @@ OWN = {"member": "worker", "proof": "signature", "run": "closed"}
 def test_every_field_that_the_core_has_can_be_said(struct: Any, message: Any) -> None:
     fields = {OWN.get(name, name) if name not in message.DESCRIPTOR.fields_by_name else name
               for name in struct.__struct_fields__}  # fmt: skip
-    assert fields - set(message.DESCRIPTOR.fields_by_name) - BY_THE_HOST == set()
+    assert fields - set(message.DESCRIPTOR.fields_by_name) - BY_THE_HOST - LISTENS == set()
 
 
 def test_every_state_and_every_order_has_its_number() -> None:
@@ -96,10 +98,15 @@ def test_every_state_and_every_order_has_its_number() -> None:
 
 
 def test_every_code_that_the_file_explains_is_in_the_catalog() -> None:
-    explained = TEXT.partition("// What to do, by code:")[2].partition("message ErrorDetail")[0]
+    explained = TEXT.partition("RETRY_CHANGED some codes")[2].partition("message ErrorDetail")[0]
     codes = {code for code in re.findall(r"`(\w+)`", explained) if "_" in code or code in CATALOG}
-    assert len(codes) > 20
+    assert len(codes) > 10
     assert codes - set(CATALOG) <= {"address", "why", "fix", "after"}
+    assert {CATALOG[code].retry for code in codes & set(CATALOG)} == {Retry.CHANGED}
+
+
+def test_the_file_has_every_sort_of_retry() -> None:
+    assert set(pb2.Retry.keys()) == {f"RETRY_{sort.name}" for sort in Retry} | {"RETRY_UNSPECIFIED"}
 
 
 # -- style ---------------------------------------------------------------------------------------------------------
@@ -163,4 +170,4 @@ def test_every_call_of_a_participant_says_what_it_is_for() -> None:
 )
 def test_every_field_of_a_participant_can_be_said(struct: Any, message: Any, own: dict[str, str]) -> None:
     fields = {own.get(name, name) for name in struct.__struct_fields__}
-    assert fields - set(message.DESCRIPTOR.fields_by_name) - BY_THE_HOST == set()
+    assert fields - set(message.DESCRIPTOR.fields_by_name) - BY_THE_HOST - LISTENS == set()

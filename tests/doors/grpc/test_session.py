@@ -22,6 +22,8 @@ from quoracy.wire.messages import Goodbye
 from quoracy.wire.pb import coordinator_pb2 as pb
 
 S = grpc.StatusCode
+MANY = 1500
+"""Heartbeats that fit into one message of 64 KiB."""
 
 
 def arrive(worker: str, step: int, after: int = 0, incarnation: int = 1) -> pb.WaitAtBarrierRequest:
@@ -128,7 +130,7 @@ def test_a_life_goes_on_through_another_stream(talk: Talk) -> None:
         second.say(hello=pb.Hello(run=RUN, worker="w1", incarnation=1))
         assert second.hear("welcome").welcome.incarnation == 1
         standing = second.hear("standing").standing
-        assert (standing.state, standing.barriers["step"].generation) == (pb.WORKER_STATE_IDLE, 1)
+        assert (standing.state, standing.barriers["step"].generation) == (pb.WORKER_STATE_TRAINING, 1)
         assert second.hear("passage").passage.generation == 1
         second.say(arrive=arrive("w1", 0))
         assert second.hear("passage").passage.generation == 1
@@ -273,7 +275,7 @@ def test_a_client_that_never_reads_is_cut_off_and_harms_nobody(tmp_path: Path) -
             (stream,) = door(running).streams
             other = stack.enter_context(talk.session(60.0))
             other.ready("w2")
-            beat = pb.ClientMessage(heartbeat=pb.HeartbeatRequest(run=RUN, worker="w1", incarnation=1, seq=1))
+            beat = pb.ClientMessage(heartbeat=pb.HeartbeatRequest(run=RUN, worker="w1", incarnation=7, seq=1))
             batch = pb.ClientMessages(messages=[beat] * 3500).SerializeToString()
 
             def flooded() -> bool:
@@ -285,10 +287,38 @@ def test_a_client_that_never_reads_is_cut_off_and_harms_nobody(tmp_path: Path) -
             until(lambda: stream._out == [], "nothing is kept for it")
             stream.send(Goodbye(Refusal("bug", "more to say", "nothing")))
             assert stream._out == []
-            assert stream._unsent_bytes < 64 * 1024 + len(batch)
+            assert len(stream._outbox) == 0
             was, told = deaf.ended()
             assert (was, told.code) == (S.RESOURCE_EXHAUSTED, "too_fast")
             assert "limits.max_unsent_bytes" in told.why
+
+
+def test_a_stream_that_is_not_read_stays_and_finds_the_newest_of_each_view(tmp_path: Path) -> None:
+    limits = {"max_unsent_bytes": 64 * 1024, "max_frame_bytes": 64 * 1024, "burst_messages": 10_000_000}
+    with opened(tmp_path, limits=limits) as running, Talk(place(running)) as talk:
+        talk.create()
+        with talk.session(timeout_s=60.0) as chat:
+            chat.ready("w1")
+            (stream,) = door(running).streams
+            seq = 0
+
+            def held_back() -> bool:
+                nonlocal seq
+                beats = [pb.HeartbeatRequest(run=RUN, worker="w1", incarnation=1, seq=seq + n) for n in range(MANY)]
+                seq += MANY
+                batch = pb.ClientMessages(messages=[pb.ClientMessage(heartbeat=beat) for beat in beats])
+                chat.raw(batch.SerializeToString())
+                return len(stream._outbox) > 0
+
+            until(held_back, "it does not read")
+            for _ in range(10):
+                held_back()
+            until(lambda: len(stream._outbox) == 1, "one reply waits, to the newest")
+            assert not stream._over.done()
+            replies = 0
+            while chat.hear("heartbeat").heartbeat.seq != seq - 1:
+                replies += 1
+            assert replies < seq - 5 * MANY
 
 
 def test_draining_tells_every_stream_and_refuses_new_ones(tmp_path: Path) -> None:

@@ -234,7 +234,7 @@ def test_a_join_without_a_key_is_refused_and_told_why(coordinator: Coordinator, 
 
 def test_calls_for_another_kind_of_run_are_told_so(coordinator: Coordinator, fellow: Any) -> None:
     coordinator.create(RUN)
-    assert refused(fellow("m1").join) == ("contradiction", grpc.StatusCode.INVALID_ARGUMENT)
+    assert refused(fellow("m1").join) == ("wrong_kind", grpc.StatusCode.INVALID_ARGUMENT)
 
 
 def test_nobody_speaks_for_a_run_or_a_member_that_is_not_there(coordinator: Coordinator, fellow: Any) -> None:

@@ -129,7 +129,7 @@ def test_what_is_held_out_is_for_every_member(home: Live) -> None:
 def test_runs_without_a_door_say_so(home: Live, tmp_path: Path) -> None:
     home.coordinator.create("local", "witnessed")
     home.coordinator.create("fleet")
-    problem(home.http.get("/api/runs/fleet/batches/0-0?member=m1"), 422, "contradiction")
+    problem(home.http.get("/api/runs/fleet/batches/0-0?member=m1"), 422, "wrong_kind")
     problem(home.http.get("/api/runs/none/batches/0-0?member=m1"), 404, "unknown_run")
     with Witness(home.coordinator.url, "m1", run="local"):
         told = problem(home.http.get("/api/runs/local/batches/0-0?member=m1"), 403, "not_yours")

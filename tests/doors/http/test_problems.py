@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -9,8 +10,34 @@ import httpx
 import pytest
 from tests.doors.http.live import Live, live, problem, raw
 
+from quoracy.core.errors import CATALOG, Refusal, Retry
 from quoracy.doors.http import cursors
+from quoracy.doors.http.problems import OWN, Trouble
 from quoracy.doors.questions import QUESTIONS
+
+
+@pytest.mark.parametrize("code", [*CATALOG, *OWN])
+def test_a_problem_says_whether_sending_it_again_helps(code: str) -> None:
+    known = OWN[code].retry if code in OWN else CATALOG[code].retry
+    told = Trouble(Refusal(code, "why", "fix"))
+    assert json.loads(told.body())["retry"] == known.value
+    assert dict(told.headers) == ({b"retry-after": b"1"} if known is Retry.LATER else {})
+    assert "retry_after_s" not in json.loads(told.body())
+
+
+def test_when_to_come_back_is_told_exactly_and_in_whole_seconds() -> None:
+    told = Trouble(Refusal("come_later", "full", "wait", 2.25))
+    assert json.loads(told.body())["retry_after_s"] == 2.25
+    assert dict(told.headers) == {b"retry-after": b"3"}
+    soon = Trouble(Refusal("too_fast", "full", "wait", 0.1))
+    assert dict(soon.headers) == {b"retry-after": b"1"}
+
+
+def test_the_page_of_a_code_says_whether_sending_it_again_helps(home: Live) -> None:
+    pages = {
+        code: home.http.get(f"/problems/{code}").json()["retry"] for code in ("superseded", "too_slow", "malformed")
+    }
+    assert pages == {"superseded": "over", "too_slow": "later", "malformed": "changed"}
 
 
 def test_several_wrong_fields_are_all_named(home: Live) -> None:

@@ -88,7 +88,7 @@ def test_what_is_too_large_is_refused_before_it_is_read(home: Live) -> None:
         (PLACE, {"member": "nobody"}, 404, "unknown_member"),
         (PLACE, {"member": "alice", "incarnation": 0}, 409, "superseded"),
         (f"/api/runs/none/relay/{DIGEST}", ALICE, 404, "unknown_run"),
-        (f"/api/runs/demo/relay/{DIGEST}", ALICE, 422, "contradiction"),
+        (f"/api/runs/demo/relay/{DIGEST}", ALICE, 422, "wrong_kind"),
     ],
 )
 def test_who_is_no_member_and_what_is_not_there_is_told(

@@ -184,7 +184,8 @@ def test_a_server_that_follows_is_not_ready(tmp_path: Path) -> None:
 def test_a_problem_has_a_page_of_its_own(home: Live) -> None:
     told = problem(home.http.get("/api/runs/nowhere"), 404, "unknown_run")
     meaning = body(home.http.get(told["type"]))
-    assert meaning == {"code": "unknown_run", "status": 404, "meaning": "there is no such run here"}
+    said = {"code": "unknown_run", "status": 404, "meaning": "there is no such run here", "retry": "changed"}
+    assert meaning == said
     assert body(home.http.get("/problems/wrong_method"))["status"] == 405
     problem(home.http.get("/problems/nonsense"), 404, "no_such_page")
 

@@ -28,6 +28,8 @@ from quoracy.core.members import signed_by_joiner
 from quoracy.doors.auth import Authority, Identity, MemberKey, Role
 from quoracy.doors.federated import Entered, FederatedCalls
 from quoracy.doors.http import transfers
+from quoracy.doors.http.intake import PIECE_BYTES
+from quoracy.doors.http.line import Line
 from quoracy.doors.http.turns import Pace
 from quoracy.hosts.shelf import Shelf
 from quoracy.objects import LocalObjects
@@ -140,10 +142,10 @@ def session(running: Live, member: str) -> str:
 
 
 def stalled(port: int, token: str, body: bytes, who: str) -> socket.socket:
-    """An upload that has begun, and does not go on."""
+    """An upload of which some is written, and does not go on."""
     head = f"PUT {place(body)}{who} HTTP/1.1\r\nhost: localhost\r\nauthorization: Bearer {token}\r\n"
     line = socket.create_connection(("127.0.0.1", port), timeout=PATIENCE_S)
-    line.sendall(head.encode() + b"content-length: %d\r\n\r\n" % len(body) + body[:1000])
+    line.sendall(head.encode() + b"content-length: %d\r\n\r\n" % len(body) + body[: PIECE_BYTES + 1000])
     return line
 
 
@@ -161,7 +163,7 @@ def test_a_member_that_holds_many_transfers_does_not_keep_another_waiting(
         if sessions:
             greedy, modest = session(running, "p1"), session(running, "p2")
             who = ["?member=p1&incarnation=1", "?member=p2&incarnation=1"]
-        lines = [stalled(running.port, greedy, content(seed, 100_000), who[0]) for seed in range(8)]
+        lines = [stalled(running.port, greedy, content(seed, 2 * PIECE_BYTES), who[0]) for seed in range(8)]
         try:
             folder = tmp_path / "objects"
             until(lambda: len(list(folder.rglob("put-*"))) == 2, "it has half of the turns")
@@ -308,3 +310,91 @@ def test_what_a_thread_was_given_is_its_own_until_it_is_done(tmp_path: Path) -> 
         await shelf.close()
 
     asyncio.run(cancelled())
+
+
+# -- few turns, few copies ---------------------------------------------------------------------------------------------
+
+
+def sent_at_once(port: int, method: str, path: str, body: bytes, *headers: str, halves: bool = False) -> int:
+    """Head and body in one go, so that they are read together; ``halves``: only half of the body, and the other when
+    the server has begun with it. Returns the status."""
+    lines = [
+        f"{method} {path} HTTP/1.1",
+        "host: localhost",
+        f"content-length: {len(body)}",
+        "connection: close",
+        *headers,
+    ]
+    with socket.create_connection(("127.0.0.1", port), timeout=PATIENCE_S) as line:
+        first = len(body) // 2 if halves else len(body)
+        line.sendall("\r\n".join([*lines, "", ""]).encode() + body[:first])
+        with line.makefile("rb") as answer:
+            if halves:
+                assert answer.readline().startswith(b"HTTP/1.1 100")
+                assert answer.readline() == b"\r\n"
+                line.sendall(body[first:])
+            return int(answer.readline().split()[1])
+
+
+@pytest.mark.parametrize("there", [False, True])
+def test_what_fits_into_one_piece_is_put_in_one_turn(
+    there: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    body = content(1, 900_000)
+    with live(tmp_path) as running:
+        running.coordinator.create("fed", "federated")
+        if there:
+            assert running.http.put(place(body), content=body).status_code == 201
+        turns: list[object] = []
+        do = Shelf.do
+
+        async def counted(self: Shelf, work: Any) -> Any:
+            turns.append(work)
+            return await do(self, work)
+
+        monkeypatch.setattr(Shelf, "do", counted)
+        assert running.http.put(place(body), content=body).status_code == (200 if there else 201)
+        assert len(turns) == 1
+        assert running.http.get(place(body)).content == body
+
+
+def test_a_large_body_does_not_pass_through_the_parser(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    parsed: list[int] = []
+    on_body = Line.on_body
+    monkeypatch.setattr(Line, "on_body", lambda self, body: (parsed.append(len(body)), on_body(self, body))[1])
+    with live(tmp_path) as running:
+        running.coordinator.create("fed", "federated")
+        for seed in range(5):
+            body = content(seed, 1_000_000)
+            assert sent_at_once(running.port, "PUT", place(body), body) == 201
+            assert running.http.get(place(body)).content == body
+    assert sum(parsed) == 0
+
+
+def test_what_nobody_takes_as_it_is_passes_through_the_parser(tmp_path: Path) -> None:
+    """A part of an upload is looked at before it is taken, and JSON is taken as a whole."""
+    with live(tmp_path) as running:
+        running.coordinator.create("fed", "federated")
+        body = content(9, 1_000_000)
+        told = ("upload-offset: 0", f"upload-length: {len(body)}")
+        assert sent_at_once(running.port, "PATCH", place(body), body, *told) == 201
+        assert running.http.get(place(body)).content == body
+        wish = b'{"run": "large", "label": "%b"}' % (b"x" * 100_000)
+        json_body = "content-type: application/json"
+        assert sent_at_once(running.port, "POST", "/api/runs", wish, json_body) in (400, 413)
+        whole = b'{"run": "small", %b "kind": "cluster"}' % (b" " * 40_000)
+        assert sent_at_once(running.port, "POST", "/api/runs", whole, json_body) == 201
+        begun = b'{"run": "halved", %b "kind": "cluster"}' % (b" " * 40_000)
+        assert (
+            sent_at_once(running.port, "POST", "/api/runs", begun, json_body, "expect: 100-continue", halves=True)
+            == 201
+        )
+
+
+def test_a_body_behind_a_head_that_is_refused_harms_nobody(tmp_path: Path) -> None:
+    with live(tmp_path) as running:
+        running.coordinator.create("fed", "federated")
+        body = content(3, 1_000_000)
+        assert sent_at_once(running.port, "PUT", "/api/runs/nowhere/weights/" + "0" * 64, body) == 404
+        assert sent_at_once(running.port, "PUT", place(body), content(4, 1_000_000)) == 422
+        assert running.http.get("/livez").status_code == 200

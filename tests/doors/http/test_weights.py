@@ -16,6 +16,7 @@ from tests.doors.http.live import Live, live, problem, raw
 from tests.e2e.command import until
 
 from quoracy.doors.auth import Authority, Role
+from quoracy.doors.http.intake import PIECE_BYTES
 from quoracy.hosts.keys import Keys
 from quoracy.objects import LocalObjects
 
@@ -123,7 +124,7 @@ def test_an_answer_without_a_body_has_no_media_type(home: Live) -> None:
 
 
 def test_what_is_too_large_is_refused_before_it_is_read(home: Live) -> None:
-    head = b"PUT %b HTTP/1.1\r\nhost: localhost\r\ncontent-length: 99999999\r\n\r\n" % PLACE.encode()
+    head = b"PUT %b HTTP/1.1\r\nhost: localhost\r\ncontent-length: 20000009\r\n\r\n" % PLACE.encode()
     assert b"object_too_large" in raw(home.port, head, read_all=False)
     assert "max_update_bytes" in problem(parts(home, 0, 5, length=99_999_999), 413, "object_too_large")["fix"]
     assert "1099511627776" in problem(parts(home, 0, 5, length=2**40 + 1), 400, "malformed")["fix"]
@@ -136,7 +137,7 @@ def test_what_is_too_large_is_refused_before_it_is_read(home: Live) -> None:
     [
         ("/api/runs/fed/weights/nothex", 400, "malformed"),
         (f"/api/runs/none/weights/{DIGEST}", 404, "unknown_run"),
-        (f"/api/runs/demo/weights/{DIGEST}", 422, "contradiction"),
+        (f"/api/runs/demo/weights/{DIGEST}", 422, "wrong_kind"),
         (f"/api/runs/fed/weights/{'0' * 64}", 404, "object_missing"),
         ("/api/runs/fed/weights/3/global", 404, "object_missing"),
         ("/api/runs/fed/weights/x/global", 400, "malformed"),
@@ -193,9 +194,9 @@ def test_whoever_sends_too_fast_is_read_more_slowly(tmp_path: Path) -> None:
 
 
 def test_an_upload_that_is_given_up_leaves_nothing(home: Live, tmp_path: Path) -> None:
-    head = b"PUT %b HTTP/1.1\r\nhost: localhost\r\ncontent-length: 999999\r\n\r\n" % PLACE.encode()
+    head = b"PUT %b HTTP/1.1\r\nhost: localhost\r\ncontent-length: 2000000\r\n\r\n" % PLACE.encode()
     folder = tmp_path / "objects"
     with socket.create_connection(("127.0.0.1", home.port)) as line:
-        line.sendall(head + BYTES[:500_000])
+        line.sendall(head + bytes(PIECE_BYTES + 1000))
         until(lambda: list(folder.rglob("put-*")), "it has begun")
     until(lambda: not list(folder.rglob("put-*")), "it is gone")

@@ -10,8 +10,8 @@ from pathlib import Path
 from blake3 import blake3
 
 from quoracy.core.witnessed.views import Peer, PeersShown
-from quoracy.sdk.exchange import open_exchange
-from quoracy.sdk.exchange.channel import Channel
+from quoracy.sdk.witnessed.exchange import open_exchange
+from quoracy.sdk.witnessed.exchange.channel import Channel
 from quoracy.trust.keys import MemberKey
 
 

@@ -15,10 +15,10 @@ from blake3 import blake3
 from tests.sdk.live import PATIENCE_S, Process, wait_for
 
 from quoracy.core.witnessed.views import Peer, PeersShown
-from quoracy.sdk.exchange import DirectExchange, Fetched, open_exchange
-from quoracy.sdk.exchange.channel import Broken, Channel
-from quoracy.sdk.exchange.limits import Limits
-from quoracy.sdk.exchange.wire import Get, Have, Nonce, NotHere, Thanks, to_listener
+from quoracy.sdk.witnessed.exchange import DirectExchange, Fetched, open_exchange
+from quoracy.sdk.witnessed.exchange.channel import Broken, Channel
+from quoracy.sdk.witnessed.exchange.limits import Limits
+from quoracy.sdk.witnessed.exchange.wire import Get, Have, Nonce, NotHere, Thanks, to_listener
 from quoracy.trust.keys import MemberKey
 from quoracy.trust.pinned import listening_context
 

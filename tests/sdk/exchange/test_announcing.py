@@ -8,11 +8,12 @@ from pathlib import Path
 import pytest
 from tests.sdk.exchange.sites import PATIENCE_S, made, sites, wait_for, wicked
 
+from quoracy.core.backoff import Waits
 from quoracy.core.witnessed.views import Peer
-from quoracy.sdk.exchange import telling
-from quoracy.sdk.exchange.channel import Channel
-from quoracy.sdk.exchange.limits import Limits
-from quoracy.sdk.exchange.wire import MAX_ANNOUNCED, Get
+from quoracy.sdk.witnessed.exchange import telling
+from quoracy.sdk.witnessed.exchange.channel import Channel
+from quoracy.sdk.witnessed.exchange.limits import Limits
+from quoracy.sdk.witnessed.exchange.wire import MAX_ANNOUNCED, Get
 from quoracy.trust.keys import MemberKey
 
 PATIENT = Limits(dial_s=PATIENCE_S, answer_s=PATIENCE_S, take_s=PATIENCE_S)
@@ -50,8 +51,7 @@ def test_the_largest_is_taken_and_a_larger_one_is_not() -> None:
 
 def test_those_who_are_not_there_do_not_hold_the_others_up(monkeypatch: pytest.MonkeyPatch) -> None:
     """More silent ones than there are threads that tell; and each of them is asked once and then left alone."""
-    monkeypatch.setattr(telling, "FIRST_PAUSE_S", 600.0)
-    monkeypatch.setattr(telling, "LONGEST_PAUSE_S", 600.0)
+    monkeypatch.setattr(telling, "WAITS", Waits(600_000_000, 600_000_000))
     over = threading.Event()
 
     def silent(_channel: Channel, _get: Get) -> None:

@@ -12,9 +12,9 @@ import pytest
 from tests.sdk.exchange.sites import PATIENCE_S, QUICK, Site, made, sites, wait_for
 from tests.sdk.exchange.test_pinning import dialled, introduced, met
 
-from quoracy.sdk.exchange.channel import Broken
-from quoracy.sdk.exchange.limits import MEMORY_BYTES, Limits
-from quoracy.sdk.exchange.wire import LENGTH, MAX_FRAME, Get, Have, Mine, No, Thanks
+from quoracy.sdk.witnessed.exchange.channel import Broken
+from quoracy.sdk.witnessed.exchange.limits import MEMORY_BYTES, Limits
+from quoracy.sdk.witnessed.exchange.wire import LENGTH, MAX_FRAME, Get, Have, Mine, No, Thanks
 
 CONTENT, DIGEST = made(1000)
 SHORT = Limits(dial_s=0.3, answer_s=5.0, take_s=0.5, idle_s=0.6, strangers=2, connections_each=2)
@@ -181,7 +181,7 @@ import sys, threading
 from pathlib import Path
 from blake3 import blake3
 from tests.sdk.exchange.sites import Site
-from quoracy.sdk.exchange.limits import STRETCH_BYTES
+from quoracy.sdk.witnessed.exchange.limits import STRETCH_BYTES
 
 def peak():
     return next(int(line.split()[1]) * 1024 for line in open("/proc/self/status") if line.startswith("VmHWM"))

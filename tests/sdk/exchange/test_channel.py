@@ -12,10 +12,10 @@ from contextlib import contextmanager
 import pytest
 from tests.sdk.exchange.sites import PATIENCE_S, made, wait_for
 
-from quoracy.sdk.exchange import wide
-from quoracy.sdk.exchange.channel import PIECE_BYTES, Broken, Channel
-from quoracy.sdk.exchange.wide import MANY_BYTES, WIDE_BYTES, WideChannel
-from quoracy.sdk.exchange.wire import to_dialler, to_listener
+from quoracy.sdk.witnessed.exchange import wide
+from quoracy.sdk.witnessed.exchange.channel import PIECE_BYTES, Broken, Channel
+from quoracy.sdk.witnessed.exchange.wide import MANY_BYTES, WIDE_BYTES, WideChannel
+from quoracy.sdk.witnessed.exchange.wire import to_dialler, to_listener
 from quoracy.trust.keys import MemberKey
 from quoracy.trust.pinned import dialling_context, listening_context
 

@@ -10,11 +10,11 @@ import pytest
 from tests.sdk.exchange.sites import PATIENCE_S, Site, gives, made, sites, wait_for, wicked
 
 from quoracy.core.errors import ConfigError
-from quoracy.sdk.exchange import open_exchange
-from quoracy.sdk.exchange.channel import Channel
-from quoracy.sdk.exchange.limits import STRETCH_BYTES, Limits
-from quoracy.sdk.exchange.port import Source
-from quoracy.sdk.exchange.wire import Get
+from quoracy.sdk.witnessed.exchange import open_exchange
+from quoracy.sdk.witnessed.exchange.channel import Channel
+from quoracy.sdk.witnessed.exchange.limits import STRETCH_BYTES, Limits
+from quoracy.sdk.witnessed.exchange.port import Source
+from quoracy.sdk.witnessed.exchange.wire import Get
 from quoracy.trust.keys import MemberKey
 
 SIZES = [0, 1, 100_000, STRETCH_BYTES - 1, STRETCH_BYTES, 2 * STRETCH_BYTES + 17]

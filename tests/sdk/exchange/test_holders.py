@@ -19,10 +19,10 @@ from tests.sdk.exchange.sites import (
 )
 
 from quoracy.core.witnessed.views import Peer
-from quoracy.sdk.exchange.channel import Channel
-from quoracy.sdk.exchange.limits import STRETCH_BYTES, Limits
-from quoracy.sdk.exchange.links import TAKEN_BYTES
-from quoracy.sdk.exchange.wire import Get, Have
+from quoracy.sdk.witnessed.exchange.channel import Channel
+from quoracy.sdk.witnessed.exchange.limits import STRETCH_BYTES, Limits
+from quoracy.sdk.witnessed.exchange.links import TAKEN_BYTES
+from quoracy.sdk.witnessed.exchange.wire import Get, Have
 from quoracy.trust.keys import MemberKey
 
 PATIENT = Limits(dial_s=10.0, answer_s=PATIENCE_S, take_s=PATIENCE_S, slow_s=PATIENCE_S)

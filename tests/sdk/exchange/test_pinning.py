@@ -12,9 +12,9 @@ from OpenSSL import SSL
 from tests.sdk.exchange.sites import PATIENCE_S, Site, made, sites, wait_for
 
 from quoracy.core.witnessed.views import Peer
-from quoracy.sdk.exchange.channel import Broken, Channel
-from quoracy.sdk.exchange.wide import WideChannel
-from quoracy.sdk.exchange.wire import Get, Have, Mine, No, Nonce, Thanks, introduction, to_dialler
+from quoracy.sdk.witnessed.exchange.channel import Broken, Channel
+from quoracy.sdk.witnessed.exchange.wide import WideChannel
+from quoracy.sdk.witnessed.exchange.wire import Get, Have, Mine, No, Nonce, Thanks, introduction, to_dialler
 from quoracy.trust.ca import create_authority
 from quoracy.trust.keys import MemberKey
 from quoracy.trust.pinned import dialling_context, key_in

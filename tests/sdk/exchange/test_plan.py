@@ -7,8 +7,8 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from quoracy.sdk.exchange.limits import STRETCH_BYTES
-from quoracy.sdk.exchange.plan import Plan, Work
+from quoracy.sdk.witnessed.exchange.limits import STRETCH_BYTES
+from quoracy.sdk.witnessed.exchange.plan import Plan, Work
 
 HOLDERS = ("a", "b", "c")
 STEP = st.tuples(

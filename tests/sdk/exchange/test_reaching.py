@@ -13,10 +13,10 @@ from tests.sdk.exchange.sites import PATIENCE_S, QUICK, Site, made, sites, wait_
 from tests.sdk.live import free_port
 
 from quoracy.core.witnessed.views import Peer
-from quoracy.sdk.exchange import reaching
-from quoracy.sdk.exchange.channel import Broken
-from quoracy.sdk.exchange.limits import Limits
-from quoracy.sdk.exchange.links import Links
+from quoracy.sdk.witnessed.exchange import reaching
+from quoracy.sdk.witnessed.exchange.channel import Broken
+from quoracy.sdk.witnessed.exchange.limits import Limits
+from quoracy.sdk.witnessed.exchange.links import Links
 from quoracy.trust.keys import MemberKey
 
 CONTENT, DIGEST = made(1000)

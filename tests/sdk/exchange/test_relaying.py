@@ -14,14 +14,15 @@ from tests.doors.http.live import Live, live
 from tests.sdk.exchange.sites import Site, gives, made, wait_for, wicked
 from tests.sdk.live import free_port
 
+from quoracy.core.backoff import Waits
 from quoracy.core.members import signed_by_joiner
 from quoracy.core.witnessed.events import MemberJoined
 from quoracy.doors.auth import MemberKey, Role
 from quoracy.doors.tokens import Identity
 from quoracy.doors.witnessed import Entered, WitnessedCalls
-from quoracy.sdk.exchange import relay
-from quoracy.sdk.exchange.relay import RelayClient
-from quoracy.sdk.http_line import HttpLine
+from quoracy.sdk.client.http import HttpLine
+from quoracy.sdk.witnessed.exchange import relay
+from quoracy.sdk.witnessed.exchange.relay import RelayClient
 
 CONTENT, DIGEST = made(3_000_000)
 
@@ -120,7 +121,7 @@ def test_more_than_one_wants_is_not_taken_from_the_coordinator_either(home: Live
 
 def test_a_coordinator_that_is_away_is_tried_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Both for what is brought and for what is fetched; and what has come of it is not fetched again."""
-    monkeypatch.setattr(relay, "FIRST_PAUSE_S", 0.05)
+    monkeypatch.setattr(relay, "WAITS", Waits(50_000, 5_000_000))
     port, folder = free_port(), tmp_path / "coordinator"
     url = f"http://127.0.0.1:{port}"
     with live(folder, http={"port": port}) as home:
@@ -147,7 +148,7 @@ def test_a_coordinator_that_is_away_is_tried_again(tmp_path: Path, monkeypatch: 
 def test_what_came_before_a_break_is_not_fetched_again(
     home: Live, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(relay, "FIRST_PAUSE_S", 0.05)
+    monkeypatch.setattr(relay, "WAITS", Waits(50_000, 5_000_000))
     alice, bob = hidden("alice", home), hidden("bob", home)
     with closing(alice.exchange), closing(bob.exchange):
         alice.exchange.offer(DIGEST, CONTENT, relay=True)

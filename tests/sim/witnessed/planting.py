@@ -14,18 +14,21 @@ from quoracy.sim.world import MS
 SEEDS = 200
 
 
-def found_by(checker: str, since: int = 1, beset_by: str = "") -> str:
+def found_by(checker: str, since: int = 1, beset_by: str = "", only: tuple[str, ...] = (), size: int = 0) -> str:
     """What the first seed that breaks this promise says. Other promises may break too; this one must. For bugs that few
-    lives show, ``beset_by``: the fault that it takes, again and again; or ``since``: where to begin."""
+    lives show, ``beset_by``: the fault that it takes, again and again; or ``since``: where to begin; ``only``: the
+    faults to draw from; ``size``: how many members."""
     for seed in range(since, since + SEEDS):
-        outcome = beset(seed, beset_by).live()
+        life = beset(seed, beset_by, size)
+        life.faults.only = only
+        outcome = life.live()
         if outcome.violation.startswith(f"{checker}:"):
             return outcome.violation
     pytest.fail(f"{SEEDS} lives with a planted bug, and {checker} noticed nothing")
 
 
-def beset(seed: int, fault: str) -> Life:
-    life = Life(seed)
+def beset(seed: int, fault: str, size: int = 0) -> Life:
+    life = Life(seed, size=size)
     for after_ms in range(1000, 6000, 400) if fault else ():
         life.world.after(after_ms * MS, getattr(life.faults, fault))
     return life

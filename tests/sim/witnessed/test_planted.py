@@ -28,7 +28,7 @@ from quoracy.core.witnessed.sight import Sight
 from quoracy.core.witnessed.state import Course, Member, MemberState
 from quoracy.core.witnessed.table import MEMBER
 from quoracy.core.witnessed.tally import Tally
-from quoracy.sdk.witnessing import Witnessing
+from quoracy.sdk.witnessed.session import MemberSession
 from quoracy.sim.store import Store, Write, WriteDone
 from quoracy.sim.witnessed import live, members
 
@@ -267,8 +267,8 @@ def test_a_zombie_that_is_believed_is_noticed(monkeypatch: pytest.MonkeyPatch) -
 
     monkeypatch.setattr(Roster, "check_cause", gullible)
     monkeypatch.setattr(Witnessed, "_one", whoever)
-    monkeypatch.setattr(Witnessing, "_superseded", lambda self, _newer: None)
-    monkeypatch.setattr(Witnessing, "_declined", lambda self, _declined, _now_us: None)
+    monkeypatch.setattr(MemberSession, "_superseded", lambda self, _newer: None)
+    monkeypatch.setattr(MemberSession, "_declined", lambda self, _declined, _now_us: None)
     found_by("newest", beset_by="twin")
 
 
@@ -290,8 +290,9 @@ def test_a_round_that_waits_for_the_dead_is_noticed(monkeypatch: pytest.MonkeyPa
 
 
 def test_a_run_that_waits_for_a_model_that_nobody_has_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One of two says that it has a model, and has not."""
     monkeypatch.setattr(epochs, "BARREN", 10**9)
-    assert "not finished" in found_by("ending", since=450)
+    assert "not finished" in found_by("ending", since=40, only=("liar", "stop_one"), size=2)
 
 
 def test_a_run_that_waits_for_a_checkpoint_that_is_not_there_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -354,7 +355,7 @@ def test_an_answer_before_the_entry_is_written_is_noticed(monkeypatch: pytest.Mo
             self._out.extend(self.desk.publish(batch))
 
     monkeypatch.setattr(Host, "_launch", hasty)
-    found_by("durability", since=36)
+    found_by("durability", only=("lose_power", "kill_host"))
 
 
 def test_a_forgotten_answer_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:

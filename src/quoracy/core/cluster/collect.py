@@ -32,9 +32,10 @@ from quoracy.core.cluster.events import (
     WorkerLost,
     WorkerRegistered,
 )
-from quoracy.core.cluster.explain import explain, few, overview, too_few
+from quoracy.core.cluster.explain import by_step, explain, too_few
 from quoracy.core.cluster.heard import Gathering, Heard, Pulse
 from quoracy.core.cluster.machine import Cluster
+from quoracy.core.cluster.overview import overview
 from quoracy.core.cluster.state import GONE, MAY_ARRIVE, Barrier, BarrierState, Fleet, Phase, Settled, Worker
 from quoracy.core.cluster.views import Passage, passage
 from quoracy.core.codec import said_s, us
@@ -42,6 +43,7 @@ from quoracy.core.detector import Detector
 from quoracy.core.errors import Refusal
 from quoracy.core.machine import Event, Explanation, MemberEvent
 from quoracy.core.members import superseded
+from quoracy.core.waits import few
 
 
 class Collector:
@@ -54,6 +56,8 @@ class Collector:
         """By name: when its newest generation was aborted, if it was."""
         self.beats = 0
         """Heartbeats taken in, for people who watch the load."""
+        self._began_us = now_us
+        self._found = frozenset(machine.fleet.by_seat)
         for worker in machine.fleet.by_seat.values():
             self._detector.watch(worker.id, now_us, worker.incarnation)
 
@@ -203,7 +207,7 @@ class Collector:
             arrivals = {seat: at_us for seat, at_us in arrivals.items() if seat in fleet.taking_part}
             steps = {seat: steps[seat] for seat in arrivals}
         if len(set(steps.values())) > 1:
-            return _abort(gathering, fleet, f"different steps: {_steps(steps, fleet)}")
+            return _abort(gathering, fleet, f"different steps: {by_step(steps, fleet)}")
         waits_us = [now_us - at_us if at_us < now_us else 0 for at_us in arrivals.values()]
         step = next(iter(steps.values()))
         return BarrierReleased(gathering.name, gathering.generation, step, list(arrivals), waits_us)
@@ -265,7 +269,7 @@ class Collector:
         return overview(machine.fleet, self._heard(), now_us)
 
     def _heard(self) -> Heard:
-        return Heard(self.gatherings, self.pulses, self._detector)
+        return Heard(self.gatherings, self.pulses, self._detector, self._began_us, self._found)
 
 
 def _by_generation(worker: Worker, arrive: Arrive, barrier: Barrier) -> Settled | Refusal | None:
@@ -304,10 +308,3 @@ def _abort(gathering: Gathering, fleet: Fleet, reason: str) -> BarrierAborted:
 def _missing_names(gathering: Gathering, fleet: Fleet) -> str:
     missing = sorted(fleet.taking_part.keys() - gathering.arrivals.keys())
     return few([fleet.taking_part[seat].id for seat in missing])
-
-
-def _steps(steps: dict[int, int], fleet: Fleet) -> str:
-    by_step: dict[int, list[str]] = {}
-    for seat, step in steps.items():
-        by_step.setdefault(step, []).append(fleet.by_seat[seat].id)
-    return "; ".join(f"{few(ids)} at step {step}" for step, ids in sorted(by_step.items()))

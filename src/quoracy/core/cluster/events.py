@@ -137,6 +137,7 @@ class RunStopped(Event, frozen=True, array_like=True, tag="run-stopped"):
 class Heartbeat(Signal, frozen=True, array_like=True, tag="heartbeat"):
     """I am alive. ``progress`` counts what the training itself did, so that alive but stuck is told apart from dead."""
 
+    heartbeat: ClassVar[bool] = True
     seq: Counter
     step: Counter = 0
     epoch: Counter = 0
@@ -196,4 +197,4 @@ class HeartbeatSeen(msgspec.Struct, frozen=True, array_like=True):
     fence: int = 0
 
 
-ready(HeartbeatSeen)
+ready(ClusterEvent, ClusterSignal, HeartbeatSeen)

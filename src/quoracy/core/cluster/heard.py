@@ -36,6 +36,17 @@ class Heard(msgspec.Struct, frozen=True):
     gatherings: dict[str, Gathering]
     pulses: dict[str, Pulse]
     detector: Detector
+    began_us: int
+    """When this collector began."""
+    found: frozenset[int]
+    """The seats that it found then: it gave each of them a fresh time-out."""
 
-    def waits_somewhere(self, seat: int) -> bool:
-        return any(seat in gathering.arrivals for gathering in self.gatherings.values())
+    def stands_at(self) -> dict[int, str]:
+        """By seat: at which barrier it stands; at one of them, if there are several."""
+        return {seat: gathering.name for gathering in self.gatherings.values() for seat in gathering.arrivals}
+
+    def is_unheard(self, seat: int, member: str, now_us: int) -> bool:
+        """Whether there was no sign of life from it since this collector began."""
+        if seat not in self.found or member in self.pulses:
+            return False
+        return self.detector.silent_us(member, now_us) == now_us - self.began_us

@@ -29,6 +29,11 @@ _OF_A_WORKER = frozenset(
 )  # fmt: skip
 """What an open run's table only passes on to the worker's: most events, so they take the short way."""
 
+_MOVED_BY_A_RELEASE = frozenset(
+    state.value for state in WorkerState if not isinstance(WORKER.rows[state, BarrierReleased], Ignore)
+)
+"""Of the others of a large fleet the worker's table need not be asked."""
+
 
 class Summary(msgspec.Struct, array_like=True):
     """The part of the fleet that is neither workers nor barriers."""
@@ -64,7 +69,10 @@ class Cluster:
                 generation = rules.find_generation(fleet, event)
                 if isinstance(generation, Refusal):
                     return generation
-                return BARRIER.step(fleet, generation, event, at_us, cup)
+                settled = BARRIER.step(fleet, generation, event, at_us, cup)
+                if isinstance(event, BarrierReleased) and isinstance(settled, Applied):
+                    self._go_on(event, at_us, cup)
+                return settled
             case WorkerRegistered():
                 return WORKER.step(fleet, self._registering(event), event, at_us, cup)
             case RunStopped():
@@ -95,6 +103,12 @@ class Cluster:
         for worker in self.fleet.workers.values():
             WORKER.step(self.fleet, worker, event, at_us, cup)
         return rolled
+
+    def _go_on(self, event: BarrierReleased, at_us: int, cup: Cup) -> None:
+        """Those whom a release lets go on. Most train already, and the table would not move them."""
+        by_seat = self.fleet.by_seat
+        for worker in [w for seat in event.seats if (w := by_seat[seat]).state._value_ in _MOVED_BY_A_RELEASE]:
+            WORKER.step(self.fleet, worker, event, at_us, cup)
 
     def _order_all(self, event: WorkerOrdered, at_us: int, cup: Cup) -> Applied:
         present = sorted(self.fleet.by_seat)

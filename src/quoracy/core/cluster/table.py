@@ -1,7 +1,7 @@
 """The tables of a fleet: run, worker, barrier. What is not listed here cannot happen.
 
 Every event passes the run's table first, which closes the door on all of them once the run is stopped; most then move
-a worker or settle a generation of a barrier.
+a worker or settle a generation of a barrier. A release does both: those who arrived go on as ``Training``.
 """
 
 from __future__ import annotations
@@ -31,10 +31,10 @@ from quoracy.core.machine import Choose, Event, Ignore, Refuse, Row, Table, To
 S = WorkerState
 WORKER_EVENTS: tuple[type[Event], ...] = (
     WorkerRegistered, WorkerReady, WorkerLoading, WorkerTraining, WorkerCheckpointing, WorkerIdle, WorkerLeft,
-    WorkerLost, WorkerOrdered, RunRolledBack,
+    WorkerLost, WorkerOrdered, RunRolledBack, BarrierReleased,
 )  # fmt: skip
 BARRIER_EVENTS: tuple[type[Event], ...] = (BarrierReleased, BarrierAborted, BarrierDropped)
-RUN_EVENTS: tuple[type[Event], ...] = (*WORKER_EVENTS, *BARRIER_EVENTS, RunStopped)
+RUN_EVENTS: tuple[type[Event], ...] = (*dict.fromkeys((*WORKER_EVENTS, *BARRIER_EVENTS)), RunStopped)
 
 PRESENT = (S.INITIALIZING, S.IDLE, S.LOADING_DATA, S.TRAINING, S.CHECKPOINTING, S.RECOVERING)
 Rows = dict[tuple[WorkerState, type[Event]], Row]
@@ -74,13 +74,22 @@ _worker: Rows = {
     ),
     **_same(S.LOADING_DATA, WorkerLoading),
     **_cannot((S.INITIALIZING,), WorkerLoading, "it is not set up", "report ready first"),
-    **_cannot((S.TRAINING, S.CHECKPOINTING), WorkerLoading, "it is at work", "report idle first"),
-    # Training.
+    (S.TRAINING, WorkerLoading): To(S.LOADING_DATA, "fetches more data", rules.do_move),
+    **_cannot((S.CHECKPOINTING,), WorkerLoading, "it writes its part", "report training or idle first"),
+    # Training: as it says itself, or because it has passed a barrier without having said what it does.
+    (S.IDLE, WorkerTraining): To(S.TRAINING, "has all it needs", rules.do_move),
     (S.LOADING_DATA, WorkerTraining): To(S.TRAINING, "has its data", rules.do_move),
     (S.CHECKPOINTING, WorkerTraining): To(S.TRAINING, "its part is written, goes on", rules.do_move),
     **_same(S.TRAINING, WorkerTraining),
-    **_cannot((S.INITIALIZING,), WorkerTraining, "it is not set up", "report ready, then loading"),
-    **_cannot((S.IDLE, S.RECOVERING), WorkerTraining, "it has no data", "report loading first"),
+    **_cannot((S.INITIALIZING,), WorkerTraining, "it is not set up", "report ready first"),
+    **_cannot((S.RECOVERING,), WorkerTraining, "it has to recover first", "report idle or loading when it is whole"),
+    (S.IDLE, BarrierReleased): To(S.TRAINING, "has passed a barrier", rules.do_move),
+    **_same(S.TRAINING, BarrierReleased),
+    **_each((S.LOADING_DATA, S.CHECKPOINTING), BarrierReleased, Ignore("it has said itself what it does")),
+    **_each(
+        (S.ABSENT, S.INITIALIZING, S.RECOVERING, S.FAILED, S.LEFT), BarrierReleased,
+        Ignore("it cannot stand at a barrier"),
+    ),
     # Checkpointing.
     (S.TRAINING, WorkerCheckpointing): To(S.CHECKPOINTING, "writes its part", rules.do_move),
     **_same(S.CHECKPOINTING, WorkerCheckpointing),
@@ -118,7 +127,7 @@ _worker: Rows = {
     **{
         (S.ABSENT, event): Refuse("unknown_worker", "nobody of that id has registered", "register first")
         for event in WORKER_EVENTS
-        if event not in (WorkerRegistered, RunRolledBack)
+        if event not in (WorkerRegistered, RunRolledBack, BarrierReleased)
     },
 }  # fmt: skip
 
@@ -135,6 +144,7 @@ _closed = Refuse("run_closed", "nothing more can happen in it", "leave; to go on
 _run: dict[tuple[Phase, type[Event]], Row] = {
     **{(Phase.OPEN, event): Ignore("goes on to the worker's table") for event in WORKER_EVENTS},
     **{(Phase.OPEN, event): Ignore("goes on to the barrier's table") for event in BARRIER_EVENTS},
+    (Phase.OPEN, BarrierReleased): Ignore("goes on to the barrier's table, then to the table of each who arrived"),
     (Phase.OPEN, RunRolledBack): To(
         Phase.OPEN, "older tokens are void; goes on to each worker's table", rules.do_roll_back
     ),

@@ -14,28 +14,6 @@ machine      finds whom an event is about and lets the tables decide
 views        what a participant is shown
 collect      heartbeats become losses, windows become rounds
 explain      what the run is waiting for, and how the rounds went, for people
+
+Nothing is imported here: what beats for a training needs the events and no more. ``kind`` puts all of it together.
 """
-
-from quoracy.core.federated.collect import Collector
-from quoracy.core.federated.config import Config, check_config, check_new
-from quoracy.core.federated.events import FederatedEvent, FederatedSignal
-from quoracy.core.federated.machine import Federated
-from quoracy.core.federated.table import TABLES
-from quoracy.core.machine import Kind
-
-KIND = Kind(
-    name="federated",
-    rules=1,
-    config=Config,
-    check_config=check_config,
-    events=FederatedEvent,
-    signals=FederatedSignal,
-    create=Federated.create,
-    restore=Federated.restore,
-    collector=Collector,
-    tables=TABLES,
-    check_new=check_new,
-    ids_per_token=1,
-)
-
-__all__ = ["KIND", "Collector", "Config", "Federated"]

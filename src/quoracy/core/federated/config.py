@@ -111,13 +111,6 @@ class Config(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 def check_config(config: Config) -> None:
-    """What every run keeps to, also one that was created by 0.1.0."""
-    expected = config.count_max or config.per_round or config.clients
-    _refuse(_problems(config) + problems(config.aggregation, _least(config), max(_least(config), expected)))
-
-
-def check_new(config: Config) -> None:
-    """What a run keeps to that is created now."""
     found = problems(config.aggregation, _least(config), largest(config))
     _refuse(_problems(config) + found + clashes(config))
 

@@ -141,6 +141,7 @@ class ParticipantReadmitted(Event, frozen=True, array_like=True, tag="participan
 class Beat(Signal, frozen=True, array_like=True, tag="heartbeat"):
     """I am alive. ``progress`` counts what the training did, so that alive but stuck is told apart from dead."""
 
+    heartbeat: ClassVar[bool] = True
     seq: Counter
     progress: Counter = 0
     epoch: Counter = 0
@@ -179,4 +180,4 @@ FederatedSignal = Beat
 __all__ = ["DutyEnded", "FederatedEvent", "FederatedSignal"]
 
 
-ready(BeatSeen)
+ready(FederatedEvent, FederatedSignal, BeatSeen)

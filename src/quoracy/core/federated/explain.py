@@ -25,8 +25,8 @@ from quoracy.core.federated.state import (
     least,
 )
 from quoracy.core.machine import Explanation, Wait
+from quoracy.core.waits import heartbeat, joined, members_told, soon, stuck
 
-WAITS_TOLD = 8
 HISTORY_SHOWN = 20
 PARTICIPANTS_SHOWN = 1000
 
@@ -46,13 +46,12 @@ class Heard(msgspec.Struct, frozen=True):
 
 
 def explain(task: Task, heard: Heard, now_us: int) -> Explanation:
-    waits = [*_phase_wait(task, heard, now_us), *_silent(task, heard, now_us)]
     if task.state in OVER:
         return Explanation(f"the run is over after {max(0, task.number)} rounds: {task.reason or 'all rounds'}")
     if task.state is Phase.PAUSED:
         return Explanation(f"paused before round {max(0, task.number)} is done: {task.reason}; resume it to go on")
-    more = [f"and {len(waits) - WAITS_TOLD} more waits"] if len(waits) > WAITS_TOLD else []
-    return Explanation("; ".join([*map(_sentence, waits[:WAITS_TOLD]), *more]), tuple(waits))
+    phase, members = _phase_wait(task, heard, now_us), _silent(task, heard, now_us)
+    return Explanation(joined([*map(_sentence, phase), *members_told(members)]), (*phase, *members))
 
 
 def _phase_wait(task: Task, heard: Heard, now_us: int) -> list[Wait]:
@@ -109,10 +108,9 @@ def _silent(task: Task, heard: Heard, now_us: int) -> list[Wait]:
     for member in sorted(task.here):
         silent_us = heard.detector.silent_us(member, now_us) or 0
         if silent_us >= 2 * us(task.config.heartbeat_interval_s):
-            left_us = max(0, us(task.config.heartbeat_timeout_s) - silent_us)
-            waits.append(Wait("a heartbeat", (member,), silent_us, left_us, "it is lost"))
+            waits.append(heartbeat(member, silent_us, us(task.config.heartbeat_timeout_s)))
         elif stuck_us := stuck_for_us(task.here[member], task, heard, now_us):
-            waits.append(Wait("progress: alive but stuck", (member,), stuck_us, None, ""))
+            waits.append(stuck(member, stuck_us))
     return waits
 
 
@@ -126,7 +124,7 @@ def stuck_for_us(participant: Participant, task: Task, heard: Heard, now_us: int
 
 def _sentence(wait: Wait) -> str:
     whom = f", waits for {drawing.few(list(wait.missing))}" if wait.missing else ""
-    left = "" if wait.left_us is None else f"; {wait.then} in {said_s(wait.left_us)}"
+    left = "" if wait.left_us is None else f"; {wait.then} {soon(wait.left_us)}"
     return f"{wait.what}{whom} ({said_s(wait.waited_us)} so far{left})"
 
 

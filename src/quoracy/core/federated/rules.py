@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from quoracy.core.dice import Cup
-from quoracy.core.errors import Refusal, again
+from quoracy.core.errors import Refusal
 from quoracy.core.federated import reports
 from quoracy.core.federated.events import (
     ParticipantJoined,
@@ -37,7 +37,7 @@ def check_room(task: Task, participant: Participant, _event: ParticipantJoined, 
     if len(task.here) >= task.config.max_participants and participant.state not in HERE:
         why = f"{len(task.here)} participants are here and max_participants = {task.config.max_participants}"
         retry_s = min(task.config.heartbeat_timeout_s, MAX_RETRY_S)  # by then whoever is dead has made room
-        return Refusal("come_later", why, again(retry_s, ", or raise max_participants"))
+        return Refusal("come_later", why, f"try again in {retry_s:.15g} s, or raise max_participants", retry_s)
     return None
 
 

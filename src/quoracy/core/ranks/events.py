@@ -7,6 +7,7 @@ from typing import Annotated, Any, ClassVar, Literal
 import msgspec
 from msgspec import Meta
 
+from quoracy.core.codec import ready
 from quoracy.core.machine import By, Event, Join, MemberEvent, Signal
 from quoracy.core.members import Counter, MemberId
 
@@ -94,3 +95,6 @@ class Iteration(msgspec.Struct, frozen=True):
     closed: bool
     before: Any = None
     """How the last attempt ended, as the decision log has it."""
+
+
+ready(RanksEvent, RanksSignal)

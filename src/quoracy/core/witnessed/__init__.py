@@ -21,27 +21,6 @@ collect      signals become events
 explain      what the run is waiting for, in words
 overview     the run in figures
 part         a member's side, without I/O; and what belongs to it
+
+Nothing is imported here: what beats for a training needs the events and no more. ``kind`` puts all of it together.
 """
-
-from quoracy.core.machine import Kind
-from quoracy.core.witnessed.collect import Collector
-from quoracy.core.witnessed.config import Config, check_config
-from quoracy.core.witnessed.events import WitnessedEvent, WitnessedSignal
-from quoracy.core.witnessed.machine import Witnessed
-from quoracy.core.witnessed.table import TABLES
-
-KIND = Kind(
-    name="witnessed",
-    rules=1,
-    config=Config,
-    check_config=check_config,
-    events=WitnessedEvent,
-    signals=WitnessedSignal,
-    create=Witnessed.create,
-    restore=Witnessed.restore,
-    collector=Collector,
-    tables=TABLES,
-    ids_per_token=1,
-)
-
-__all__ = ["KIND", "Collector", "Config", "Witnessed"]

@@ -148,6 +148,10 @@ class Footing:
         mine = f"the model of step {self.step} ({self.model.hex()[:12]})" if self.step >= 0 else "no model"
         return f"this member has {mine}; the run ended with that of step {final.step} ({final.model.hex()[:12]})"
 
+    def lacks_before(self, step: int) -> bool:
+        """Whether what is to be applied next is not known, though this later step is."""
+        return 0 <= self.step < step and self.step not in self.sealed
+
     def next(self) -> SealedShown | None:
         """What is to be applied to the model as it is."""
         if self.step < 0 or self.is_wrong():

@@ -272,6 +272,7 @@ class MemberReadmitted(Event, frozen=True, array_like=True, tag="member-readmitt
 class Beat(Signal, frozen=True, array_like=True, tag="heartbeat"):
     """I am alive. ``progress`` counts what the training did, so that alive but stuck is told apart from dead."""
 
+    heartbeat: ClassVar[bool] = True
     seq: Counter
     progress: Counter = 0
     metrics: Annotated[dict[Name, Real], Meta(max_length=16)] = {}
@@ -369,4 +370,4 @@ WitnessedSignal = Beat | Loaded | Attest | Holds | ModelHash | HealthCheck
 __all__ = ["WitnessedEvent", "WitnessedSignal", "signed_by_trainer"]
 
 
-ready(BeatSeen, Taken)
+ready(WitnessedEvent, WitnessedSignal, BeatSeen, Taken)

@@ -7,6 +7,7 @@ import msgspec
 from quoracy.core.codec import said_s, us
 from quoracy.core.detector import Detector
 from quoracy.core.machine import Explanation, Wait
+from quoracy.core.waits import few, heartbeat, joined, members_told, soon, stuck
 from quoracy.core.witnessed import checkpoint, epochs, evidence
 from quoracy.core.witnessed.complaints import Complaints
 from quoracy.core.witnessed.events import Beat, Report
@@ -14,8 +15,6 @@ from quoracy.core.witnessed.state import TAKING_PART, Course, Member, MemberStat
 from quoracy.core.witnessed.tally import Tally
 
 S = MemberState
-WAITS_TOLD = 8
-NAMES_SHOWN = 5
 
 
 class Pulse(msgspec.Struct):
@@ -44,9 +43,8 @@ def explain(course: Course, heard: Heard, now_us: int) -> Explanation:
         return Explanation(f"the run is over after {course.step} steps: {course.reason}")
     if course.state is Phase.PAUSED:
         return Explanation(f"paused after {course.step} steps: {course.reason}; resume it to go on")
-    waits = [*_waits(course, heard, now_us), *_silent(course, heard, now_us)]
-    more = [f"and {len(waits) - WAITS_TOLD} more waits"] if len(waits) > WAITS_TOLD else []
-    return Explanation("; ".join([*map(_sentence, waits[:WAITS_TOLD]), *more]), tuple(waits))
+    phase, members = _waits(course, heard, now_us), _silent(course, heard, now_us)
+    return Explanation(joined([*map(_sentence, phase), *members_told(members)]), (*phase, *members))
 
 
 def _waits(course: Course, heard: Heard, now_us: int) -> list[Wait]:
@@ -153,10 +151,9 @@ def _silent(course: Course, heard: Heard, now_us: int) -> list[Wait]:
     for name in sorted(course.here):
         silent_us = heard.detector.silent_us(name, now_us) or 0
         if silent_us >= 2 * us(course.config.heartbeat_interval_s):
-            left_us = max(0, us(course.config.heartbeat_timeout_s) - silent_us)
-            waits.append(Wait("a heartbeat", (name,), silent_us, left_us, "it is lost"))
+            waits.append(heartbeat(name, silent_us, us(course.config.heartbeat_timeout_s)))
         elif stuck_us := stuck_for_us(course.here[name], course, heard, now_us):
-            waits.append(Wait("progress: alive but stuck", (name,), stuck_us, None, ""))
+            waits.append(stuck(name, stuck_us))
     return waits
 
 
@@ -168,12 +165,7 @@ def stuck_for_us(member: Member, course: Course, heard: Heard, now_us: int) -> i
     return still_us if still_us >= us(course.config.stuck_after_s) else 0
 
 
-def few(names: list[str]) -> str:
-    more = f" and {len(names) - NAMES_SHOWN} more" if len(names) > NAMES_SHOWN else ""
-    return ", ".join(names[:NAMES_SHOWN]) + more
-
-
 def _sentence(wait: Wait) -> str:
     whom = f", waits for {few(list(wait.missing))}" if wait.missing else ""
-    left = "" if wait.left_us is None else f"; {wait.then} in {said_s(wait.left_us)}"
+    left = "" if wait.left_us is None else f"; {wait.then} {soon(wait.left_us)}"
     return f"{wait.what}{whom} ({said_s(wait.waited_us)} so far{left})"

@@ -251,6 +251,8 @@ class Part:
             self._ask()
         elif self.footing.learn(whole):
             self._untidy = True
+            if self.footing.lacks_before(shown.step):
+                self._ask()  # one before it was not shown: of views that wait to be read only the newest is kept
 
     # -- what follows -----------------------------------------------------------------------------------------------
 

@@ -7,7 +7,7 @@ from typing import Any, Final, NoReturn
 
 import grpc
 
-from quoracy.core.errors import CATALOG, Refusal
+from quoracy.core.errors import CATALOG, Refusal, Retry
 from quoracy.wire.pb import coordinator_pb2 as pb
 
 ERROR_KEY: Final = "quoracy-error-bin"
@@ -17,6 +17,12 @@ MAX_TEXT_BYTES: Final = 1024
 """Metadata beyond 8 KiB may be refused on its way, and then nobody learns why. Text grows threefold there, bytes by a
 third."""
 
+RETRY: Final = {
+    Retry.LATER: pb.RETRY_LATER,
+    Retry.CHANGED: pb.RETRY_CHANGED,
+    Retry.OVER: pb.RETRY_OVER,
+}
+
 
 def status_of(refusal: Refusal) -> grpc.StatusCode:
     known = CATALOG.get(refusal.code)
@@ -25,7 +31,10 @@ def status_of(refusal: Refusal) -> grpc.StatusCode:
 
 def detail(refusal: Refusal, address: str = "") -> pb.ErrorDetail:
     why, fix = _cut(refusal.why, MAX_WHY_BYTES), _cut(refusal.fix, MAX_FIX_BYTES)
-    return pb.ErrorDetail(code=refusal.code, why=why, fix=fix, address=address)
+    return pb.ErrorDetail(
+        code=refusal.code, why=why, fix=fix, address=address, retry=RETRY[refusal.retry],
+        retry_after_s=refusal.retry_after_s or 0.0,
+    )  # fmt: skip
 
 
 async def refuse(context: grpc.aio.ServicerContext[Any, Any], refusal: Refusal, address: str = "") -> NoReturn:

@@ -2,7 +2,8 @@
 
 What the service says within one turn of the loop is kept and written at once, because a write costs far more than what
 is in it. While a write is under way the next ones gather behind it, so a client that reads slowly gets fewer and larger
-ones; one that lets too much pile up is cut off.
+ones. Beyond ``HIGH_WATER_BYTES`` what is said waits in the outbox, where a newer view takes the place of an older one;
+a client that lets too many answers pile up is cut off.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from quoracy.core.messages import Answered, Call, Declined, Hello, Sign
 from quoracy.doors.auth import NOBODY, Identity, Role
 from quoracy.doors.grpc import translate
 from quoracy.doors.grpc.errors import refuse
+from quoracy.doors.outbox import HIGH_WATER_BYTES, Outbox, view_of
 from quoracy.hosts.server import now_us
 from quoracy.wire.messages import Goodbye
 from quoracy.wire.pb import coordinator_pb2 as pb
@@ -51,6 +53,8 @@ class Stream:
         self._over: asyncio.Future[Refusal | None] = self._loop.create_future()
         self._out: list[bytes] = []
         self._unsent_bytes = 0
+        """Of ``_out``, and of the write that is under way."""
+        self._outbox = Outbox()
         self._writer: asyncio.Task[None] | None = None
         self._cut_off = False
         self._by_session = False
@@ -93,6 +97,7 @@ class Stream:
     async def _last_words(self, refusal: Refusal | None) -> None:
         if self._cut_off:
             self._out.clear()
+            self._outbox.take()
         elif refusal is not None:
             self.send(Goodbye(refusal))
         self.flush()
@@ -199,37 +204,46 @@ class Stream:
 
     # -- messages out -----------------------------------------------------------------------------------------------
 
-    def send(self, message: Any) -> None:
+    def send(self, message: Any, of_run: str = "") -> None:
         if self._cut_off:
             return
         joins = type(message) is Answered and message.cause.seq == 0
         run = self._joins.pop(message.cause, "") if joins else ""
+        run = of_run or run  # a join that was repeated is answered twice
         item = translate.item(message, run, self.challenge)
         if item is not None:
             encoded = item.SerializeToString()
             framed = b"\x0a" + _varint(len(encoded)) + encoded
-            self._out.append(framed)
-            self._unsent_bytes += len(framed)
+            if self._outbox or self._unsent_bytes > HIGH_WATER_BYTES:
+                self._outbox.put(framed, view_of(message, of_run))
+            else:
+                self._out.append(framed)
+                self._unsent_bytes += len(framed)
         if joins:
             self._service.answered(self, run, message)
 
     def flush(self) -> None:
-        if self._unsent_bytes > self._door.limits.max_unsent_bytes and not self._cut_off:
+        answer_bytes = self._outbox.answer_bytes
+        if answer_bytes > self._door.limits.max_unsent_bytes and not self._cut_off:
             self._cut_off = True
-            why = f"{self._unsent_bytes} bytes wait to be read (limits.max_unsent_bytes)"
+            why = f"{answer_bytes} bytes of answers wait to be read (limits.max_unsent_bytes)"
             self.end(Refusal("too_fast", why, "read the stream, and connect again"))
         elif self._out and self._writer is None:
             self._writer = self._loop.create_task(self._write())
 
     async def _write(self) -> None:
         try:
-            while self._out:
+            while self._out or self._outbox:
+                if not self._out:
+                    self._out = self._outbox.take()
+                    self._unsent_bytes += sum(map(len, self._out))
                 whole = self._take_out()
                 await self._context.write(whole)
                 self._unsent_bytes -= len(whole)
         except Exception:
             # The stream is gone; what is left to say has nobody to hear it.
             self._out.clear()
+            self._outbox.take()
             self.end(None)
         finally:
             self._writer = None

@@ -51,7 +51,7 @@ ALWAYS: Final = (
 )  # fmt: skip
 ASKED: Final = (
     "bad_token", "forbidden", "not_serving", "draining", "store_lost", "journal_busy", "journal_full", "journal_broken",
-    "journal_corrupt", "journal_newer", "unknown_rules", "outcome_unknown", "bug", "fold_diverged",
+    "journal_corrupt", "journal_newer", "journal_older", "unknown_rules", "outcome_unknown", "bug", "fold_diverged",
 )  # fmt: skip
 """Wherever a token is asked for: who asks, and what may be wrong with the server and its store."""
 

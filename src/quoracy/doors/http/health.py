@@ -10,7 +10,7 @@ from quoracy.doors.http import shapes
 from quoracy.doors.http.answers import Answer, say
 from quoracy.doors.http.house import House
 from quoracy.doors.http.login import COOKIE_S
-from quoracy.doors.http.problems import DRAINING_S, OWN, Trouble, trouble
+from quoracy.doors.http.problems import OWN, RETRY_S, Trouble, trouble
 from quoracy.doors.http.reading import Asked
 from quoracy.doors.tokens import ANY
 
@@ -24,7 +24,7 @@ async def readyz(house: House, _asked: Asked) -> Answer:
     reasons = _not_ready(house)
     if not reasons:
         return say(shapes.Ready(True, []))
-    return say(shapes.Ready(False, reasons), 503, ((b"retry-after", b"%d" % DRAINING_S),))
+    return say(shapes.Ready(False, reasons), 503, ((b"retry-after", b"%d" % RETRY_S),))
 
 
 def _not_ready(house: House) -> list[str]:
@@ -70,7 +70,7 @@ async def log_out(house: House, _asked: Asked) -> Answer:
 async def problem(_house: House, asked: Asked) -> Answer:
     code = asked.params["code"]
     if code in OWN:
-        return say(shapes.Meaning(code, OWN[code].status, OWN[code].meaning))
+        return say(shapes.Meaning(code, OWN[code].status, OWN[code].meaning, OWN[code].retry))
     if code in CATALOG:
-        return say(shapes.Meaning(code, CATALOG[code].http, CATALOG[code].meaning))
+        return say(shapes.Meaning(code, CATALOG[code].http, CATALOG[code].meaning, CATALOG[code].retry))
     raise trouble("no_such_page", f"no problem has the code {code[:64]!r}", "see docs/reference/errors.md")

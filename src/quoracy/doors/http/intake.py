@@ -22,13 +22,23 @@ PIECE_BYTES: Final = 1024 * 1024
 
 
 class Intake(asyncio.BufferedProtocol):
-    def __init__(self, line: Line, cycle: RequestResponseCycle, length: int, room: Callable[[], memoryview]) -> None:
-        """``length``: of the whole body, of which the parser has given some to the cycle. ``room``: memory."""
+    def __init__(
+        self,
+        line: Line,
+        cycle: RequestResponseCycle,
+        length: int,
+        room: Callable[[], memoryview],
+        rest: bytes | memoryview = b"",
+    ) -> None:
+        """``length``: of the whole body, of which the parser has given some to the cycle. ``room``: memory. ``rest``:
+        what came behind that, and has not passed through the parser."""
         self._line = line
         self._cycle = cycle
         self._filling, self._spare = room(), room()
-        self._filled = len(cycle.body)
-        self._filling[: self._filled] = cycle.body
+        parsed = len(cycle.body)
+        self._filled = parsed + len(rest)
+        self._filling[:parsed] = cycle.body
+        self._filling[parsed : self._filled] = rest
         cycle.body = bytearray()
         self.left = length - self._filled
         self._over = False

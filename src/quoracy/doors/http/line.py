@@ -34,6 +34,9 @@ MAX_URL_BYTES: Final = 8 * 1024
 SPARE: Final = 512
 """Connections beyond the limit that are told so when they have asked for something. More are told at once."""
 LEAST_WAIT_S: Final = 0.001
+HEAD_END: Final = b"\r\n\r\n"
+LARGE_BYTES: Final = 16 * 1024
+"""Read at once: there may be a body behind the head."""
 TURNED_AWAY_S: Final = 1.0
 """So long each of them stays: a request that meets a closed connection may cost its sender the answer."""
 
@@ -63,6 +66,8 @@ class Line(HttpToolsProtocol):
         """Something large comes in: whoever takes it counts it, and reads as fast as it may come."""
         self._held: deque[bytes] = deque()
         """What was read, and is not looked at before it is within the limits."""
+        self._rest: memoryview | None = None
+        """What was read behind a head, and is not with the parser yet."""
 
     # -- life -------------------------------------------------------------------------------------------------------
 
@@ -125,8 +130,8 @@ class Line(HttpToolsProtocol):
         refusal = None if self.patient else meter.spend(self.counted_as, 1, len(chunk), at_us)
         if refusal is None:
             self._look_at(chunk, at_us)
-        elif wait_us := meter.wait_us(self.counted_as, 1, 0, at_us):
-            self.refuse(Trouble(refusal, retry_s=wait_us / 1e6))
+        elif meter.wait_us(self.counted_as, 1, 0, at_us):
+            self.refuse(Trouble(refusal))
         else:
             self._held.appendleft(chunk)
             self.flow.pause_reading()
@@ -149,23 +154,52 @@ class Line(HttpToolsProtocol):
         if self._in_head:
             self._head_bytes += len(chunk)
         self._begun = 0
-        super().data_received(chunk)
+        end = chunk.find(HEAD_END, 0, MAX_HEAD_BYTES) + len(HEAD_END) if len(chunk) >= LARGE_BYTES else 0
+        if end < len(HEAD_END):
+            super().data_received(chunk)
+        else:
+            super().data_received(chunk[:end])
+            rest = memoryview(chunk)[end:]
+            if not self._keep_from_parser(rest) and not self.transport.is_closing():
+                super().data_received(rest)  # type: ignore[arg-type]
         if self._in_head and self._head_bytes > MAX_HEAD_BYTES:
             self.refuse(_head_too_large())
         elif self._begun > 1 and (refusal := meter.spend(self.counted_as, self._begun - 1, 0, at_us)) is not None:
             self.refuse(Trouble(refusal))
 
+    def _keep_from_parser(self, rest: memoryview) -> bool:
+        """The parser copies a body twice, while everybody waits. If this is the beginning of one that goes on, whoever
+        is asked for may take it as it is, in its first step; else the parser gets it after all."""
+        cycle: RequestResponseCycle | None = self.cycle
+        if self._begun != 1 or self._in_head or self.pipeline or cycle is None or cycle.response_complete:
+            return False
+        length = next((value for name, value in self.headers if name == b"content-length"), b"")
+        if not length.isdigit() or len(length) > 18 or int(length) <= len(rest):
+            return False
+        self._rest = rest
+        self.flow.pause_reading()
+        self.loop.call_soon(self._parse_rest)
+        return True
+
+    def _parse_rest(self) -> None:
+        rest, self._rest = self._rest, None
+        if rest is not None and not self.transport.is_closing():
+            self.flow.resume_reading()
+            super().data_received(rest)  # type: ignore[arg-type]
+
     def hand_over(self, length: int, room: Callable[[], memoryview]) -> Intake | None:
         """The rest of the body, ``length`` bytes in all, goes to the intake, until that hands the connection back.
         None: all of it is here already."""
         cycle: RequestResponseCycle = self.cycle
-        if not cycle.more_body or self._held or self.lost() or len(cycle.body) > min(PIECE_BYTES, length):
+        here = len(cycle.body) + len(self._rest or b"")
+        if not cycle.more_body or self._held or self.lost() or here > min(PIECE_BYTES, length):
             return None
         self.flow.pause_reading()
         if cycle.waiting_for_100_continue:
             self.transport.write(b"HTTP/1.1 100 Continue\r\n\r\n")
             cycle.waiting_for_100_continue = False
-        intake = Intake(self, cycle, length, room)
+        rest, self._rest = self._rest, None
+        intake = Intake(self, cycle, length, room, rest or b"")
         self.transport.set_protocol(intake)
         self.flow.resume_reading()
         return intake

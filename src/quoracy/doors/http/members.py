@@ -23,7 +23,7 @@ from quoracy.core.cluster.events import (
     WorkerTraining,
 )
 from quoracy.core.codec import digest, encode, malformed
-from quoracy.core.errors import Refusal, Refused
+from quoracy.core.errors import AWHILE_S, Refusal, Refused
 from quoracy.core.machine import MemberEvent
 from quoracy.doors.http import shapes
 from quoracy.doors.http.answers import Answer, say
@@ -129,7 +129,7 @@ async def _in_time(asked: Asked, work: Coroutine[Any, Any, T]) -> T:
     try:
         return await task
     except TimeoutError:
-        refusal = Refusal("overloaded", "the run did not answer in time", "ask again with the same numbers")
+        refusal = Refusal("overloaded", "the run did not answer in time", "ask again with the same numbers", AWHILE_S)
         raise Trouble(refusal, status=503) from None
     except asyncio.CancelledError:
         if not asked.line.lost():

@@ -12,12 +12,11 @@ from typing import Any, Final
 
 import msgspec
 
-from quoracy.core.errors import CATALOG, Refusal
+from quoracy.core.errors import AWHILE_S, CATALOG, Refusal, Retry
 
 MEDIA: Final = "application/problem+json"
-RETRY_S: Final = 1
-"""What somebody who is too early is asked to wait where nobody knows better."""
-DRAINING_S: Final = 5
+RETRY_S: Final = math.ceil(AWHILE_S)
+"""What somebody who may come again is asked to wait where nobody knows better."""
 
 
 class Own(msgspec.Struct, frozen=True):
@@ -25,6 +24,7 @@ class Own(msgspec.Struct, frozen=True):
 
     status: int
     meaning: str
+    retry: Retry = Retry.CHANGED
 
 
 OWN: Final[dict[str, Own]] = {
@@ -37,12 +37,11 @@ OWN: Final[dict[str, Own]] = {
     "no_such_range": Own(416, "the object ends before this range"),
     "nonce_missing": Own(422, "a registration has neither a nonce nor an Idempotency-Key that stands for one"),
     "too_many_runs": Own(409, "one stream cannot tell of so many runs"),
-    "too_slow": Own(408, "the request did not come in time"),
+    "too_slow": Own(408, "the request did not come in time", Retry.LATER),
     "url_too_long": Own(414, "the address is too long"),
     "headers_too_large": Own(431, "the headers are too large"),
-    "internal": Own(500, "something went wrong inside"),
+    "internal": Own(500, "something went wrong inside", Retry.LATER),
 }
-_EARLY: Final = frozenset({429, 503, 504})
 
 
 class Fault(msgspec.Struct, frozen=True):
@@ -62,10 +61,14 @@ class Problem(msgspec.Struct, frozen=True, omit_defaults=True):
     detail: str
     code: str
     fix: str
+    retry: Retry
+    """Whether sending the same again helps."""
     errors: list[Fault] = []
     """Each field that is wrong, where there are such."""
     id: str = ""
     """Of a fault inside: the server's log has more under it."""
+    retry_after_s: float | None = None
+    """When to send it again, where somebody knows."""
 
 
 class Trouble(Exception):
@@ -77,7 +80,6 @@ class Trouble(Exception):
         errors: list[Fault] | None = None,
         headers: tuple[tuple[bytes, bytes], ...] = (),
         status: int = 0,
-        retry_s: float = 0.0,
         fault_id: str = "",
     ) -> None:
         super().__init__(str(refusal))
@@ -85,13 +87,14 @@ class Trouble(Exception):
         known = CATALOG.get(refusal.code, CATALOG["bug"])
         self.status = status or (own.status if own is not None else known.http)
         title = own.meaning if own is not None else known.meaning
+        retry, after_s = own.retry if own is not None else known.retry, refusal.retry_after_s
         self.problem = Problem(
-            f"/problems/{refusal.code}", title, self.status, refusal.why, refusal.code, refusal.fix, errors or [],
-            fault_id,
+            f"/problems/{refusal.code}", title, self.status, refusal.why, refusal.code, refusal.fix, retry,
+            errors or [], fault_id, after_s,
         )  # fmt: skip
         self.headers = headers
-        if self.status in _EARLY or retry_s:
-            wait_s = max(1, math.ceil(retry_s or (DRAINING_S if refusal.code == "draining" else RETRY_S)))
+        if retry is Retry.LATER:
+            wait_s = RETRY_S if after_s is None else max(1, math.ceil(after_s))
             self.headers = (*headers, (b"retry-after", b"%d" % wait_s))
 
     def body(self) -> bytes:

@@ -12,6 +12,7 @@ import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
 from quoracy.core.cluster.events import Arguments, BarrierName, Command, Metrics, Name, Share
+from quoracy.core.errors import Retry
 from quoracy.core.journal import RunName
 from quoracy.core.kinds import KINDS
 from quoracy.core.members import Counter, MemberId
@@ -232,6 +233,7 @@ class Meaning(msgspec.Struct, frozen=True):
     code: str
     status: int
     meaning: str
+    retry: Retry
 
 
 class LoggedIn(msgspec.Struct, frozen=True):

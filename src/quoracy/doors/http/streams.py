@@ -20,7 +20,7 @@ from urllib.parse import quote, unquote
 
 from starlette.types import Send
 
-from quoracy.core.errors import Refusal
+from quoracy.core.errors import AWHILE_S, Refusal
 from quoracy.doors.auth import Action, Identity
 from quoracy.doors.http import shapes_events
 from quoracy.doors.http.answers import Answer
@@ -106,7 +106,7 @@ class Streams:
             raise Trouble(self.closing)
         if self._open >= self._max:
             why = f"{self._open} streams are open and no more may be"
-            refusal = Refusal("too_fast", why, "close one, or raise http.max_streams")
+            refusal = Refusal("too_fast", why, "close one, or raise http.max_streams", AWHILE_S)
             raise Trouble(refusal, headers=((b"connection", b"close"),))  # it would hold a place that others need
         self._open += 1
         try:

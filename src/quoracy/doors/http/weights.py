@@ -146,10 +146,8 @@ async def put_object(house: House, asked: Asked, key: str, digest: str, max_byte
     name = f"put-{secrets.token_hex(16)}"
     _check_length(asked, key, 0, max_bytes)
     async with house.transfers.turn(asked):
-        if not await do(house, partial(_begun, key=key, name=name)):
-            return False, await _look_at(house, asked, key, digest, max_bytes)
+        upload = Upload(name, key, digest, _length(asked), begun=False)
         try:
-            upload = Upload(name, key, digest, _length(asked))
             size_bytes = await _take(house, asked, upload, 0, max_bytes)
             made = await _finished(house, asked, upload)
         except BaseException:
@@ -157,28 +155,6 @@ async def put_object(house: House, asked: Asked, key: str, digest: str, max_byte
                 await do(house, lambda objects: objects.abandon(name))
             raise
     return made, size_bytes
-
-
-def _begun(objects: Objects, key: str, name: str) -> bool:
-    """False if there is such an object already."""
-    if objects.head(key) is not None:
-        return False
-    objects.begin(name)
-    return True
-
-
-async def _look_at(house: House, asked: Asked, key: str, digest: str, max_bytes: int) -> int:
-    """The body of what is there already: nothing is kept, but whoever sends something else is told so."""
-    hasher = blake3()
-
-    def look(_objects: Objects, offset: int, piece: bytes | memoryview) -> int:
-        hasher.update(piece)
-        return offset + len(piece)
-
-    size_bytes = await _each(house, asked, key, 0, max_bytes, look)
-    if hasher.hexdigest() != digest:
-        raise DigestMismatch(key, digest, hasher.hexdigest())
-    return size_bytes
 
 
 async def patch(house: House, asked: Asked) -> Answer:
@@ -210,25 +186,49 @@ async def _check_offset(house: House, name: str, offset: int) -> None:
 
 
 class Upload(msgspec.Struct):
-    """What is to become the object ``key``. ``length``: when it is whole, if that is known."""
+    """What is to become the object ``key``. ``length``: when it is whole, if that is known. All that is done with it is
+    done on a thread, and each turn there costs a way to it and back: so the first piece begins it, and the last one
+    finishes it."""
 
     name: str
     key: str
     digest: str
     length: int | None
+    begun: bool = True
     made: bool | None = None
     """Whether it became the object, or there was one; None: that is still to be done."""
+    seen: Any = None
+    """Of an object that is there already nothing is kept, but whoever sends something else is told so: its hash."""
 
     def append(self, objects: Objects, offset: int, piece: bytes | memoryview) -> int:
-        """The last piece finishes it: one turn less."""
-        there = objects.append(self.name, offset, piece)
+        self._begin(objects)
+        if self.seen is None:
+            there = objects.append(self.name, offset, piece)
+        else:
+            self.seen.update(piece)
+            there = offset + len(piece)
         if there == self.length:
             self.finish(objects)
         return there
 
     def finish(self, objects: Objects) -> bool:
-        self.made = objects.finish(self.name, self.key, self.digest)
+        self._begin(objects)
+        if self.seen is None:
+            self.made = objects.finish(self.name, self.key, self.digest)
+        elif (found := self.seen.hexdigest()) != self.digest:
+            raise DigestMismatch(self.key, self.digest, found)
+        else:
+            self.made = False
         return self.made
+
+    def _begin(self, objects: Objects) -> None:
+        if self.begun:
+            return
+        self.begun = True
+        if objects.head(self.key) is not None:
+            self.seen = blake3()
+        else:
+            objects.begin(self.name)
 
 
 async def _take(house: House, asked: Asked, upload: Upload, offset: int, max_bytes: int) -> int:

@@ -7,6 +7,9 @@ folds        the fold is identical on every host
 lives        a superseded incarnation changes nothing
 orders       an order reaches the life it was given to, and no other
 progress     when the faults stop, the run moves on within a stated time
+heartbeats   nobody is declared dead whose heartbeats could reach the host; whoever is, learns it
+views        what is read is never older than what was read before, and the newest comes
+unread       what waits for somebody who does not read is bounded
 """
 
 from __future__ import annotations
@@ -18,6 +21,7 @@ from quoracy.core.cluster.views import Passage
 from quoracy.core.errors import Refusal
 from quoracy.core.host import Host
 from quoracy.core.members import Accepted, Cause
+from quoracy.core.messages import Told
 from quoracy.sim.checkers.answers import Answers
 from quoracy.sim.checkers.barriers import Barriers
 from quoracy.sim.checkers.base import Checker, Ending, Violation
@@ -26,6 +30,9 @@ from quoracy.sim.checkers.folds import Folds
 from quoracy.sim.checkers.lives import Lives
 from quoracy.sim.checkers.orders import Orders
 from quoracy.sim.checkers.progress import Progress
+from quoracy.sim.checkers.unread import Unread
+from quoracy.sim.checkers.views import Views
+from quoracy.sim.streams import End
 
 
 class Checkers:
@@ -33,6 +40,10 @@ class Checkers:
 
     def __init__(self, checkers: list[Checker]) -> None:
         self._all = checkers
+
+    def add(self, checker: Checker) -> None:
+        """Asked before the others."""
+        self._all.insert(0, checker)
 
     def attempted(self, process: str, cause: Cause) -> None:
         for checker in self._all:
@@ -70,6 +81,14 @@ class Checkers:
         for checker in self._all:
             checker.ordered(process, member, incarnation, seen)
 
+    def shown(self, process: str, end: End, told: Told) -> None:
+        for checker in self._all:
+            checker.shown(process, end, told)
+
+    def unsent(self, connection: str, unsent_bytes: int, views: int) -> None:
+        for checker in self._all:
+            checker.unsent(connection, unsent_bytes, views)
+
     def durable(self, n: int, payload: bytes) -> None:
         for checker in self._all:
             checker.durable(n, payload)
@@ -92,7 +111,7 @@ class Checkers:
 
 
 def cluster_checkers() -> Checkers:
-    return Checkers([Barriers(), Durability(), Answers(), Folds(), Lives(), Orders(), Progress()])
+    return Checkers([Barriers(), Durability(), Answers(), Folds(), Lives(), Orders(), Progress(), Views(), Unread(4)])
 
 
 __all__ = ["Checker", "Checkers", "Ending", "Violation", "cluster_checkers"]

@@ -9,10 +9,14 @@ come to it, but not as the answer to every arrival: such a visit would not be co
 
 from __future__ import annotations
 
+import msgspec
+
 from quoracy.core.cluster.events import Arrive, BarrierAborted, BarrierReleased
 from quoracy.core.cluster.views import Passage
+from quoracy.core.messages import Told
 from quoracy.sim.checkers.base import Checker, Ending
 from quoracy.sim.checkers.history import Fleet, Life, read
+from quoracy.sim.streams import End
 
 OLD_NEWS = 10
 """Ends from before a roll-back that one visit may be told, beside those that its hellos bring: stragglers, doubles."""
@@ -42,6 +46,10 @@ class Barriers(Checker):
         for key in self._old_news:
             if key[0] == process:
                 self._old_news[key] -= 2
+
+    def shown(self, process: str, _end: End, told: Told) -> None:
+        if told.topic.startswith("barrier/"):
+            self.told(process, msgspec.convert(told.value, Passage, from_attributes=True))
 
     def told(self, process: str, passage: Passage) -> None:
         visit = self._visits.get((process, passage.barrier))

@@ -13,6 +13,8 @@ from quoracy.core.cluster.views import Passage
 from quoracy.core.errors import Refusal
 from quoracy.core.host import Host
 from quoracy.core.members import Accepted, Cause
+from quoracy.core.messages import Told
+from quoracy.sim.streams import End
 
 
 class Violation(AssertionError):
@@ -66,6 +68,12 @@ class Checker:
 
     def ordered(self, _process: str, member: str, incarnation: int, seen: HeartbeatSeen) -> None:
         """A process was given an order."""
+
+    def shown(self, _process: str, end: End, told: Told) -> None:
+        """A process that uses the SDK has read this view, at that end of a connection."""
+
+    def unsent(self, _connection: str, unsent_bytes: int, views: int) -> None:
+        """A host has said something; so many bytes have not left yet, and so many views wait behind them."""
 
     def durable(self, n: int, payload: bytes) -> None:
         """The store has this entry for good."""

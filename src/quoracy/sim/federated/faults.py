@@ -8,18 +8,18 @@ from quoracy.core.federated.events import ParticipantReadmitted, RunPaused
 from quoracy.sim.federated.participants import STAGES, USUAL_US, SimParticipant
 from quoracy.sim.federated.workshop import Workshop
 from quoracy.sim.hosts import SimHost
+from quoracy.sim.line_trouble import LineTrouble
 from quoracy.sim.members import SimOperator
-from quoracy.sim.network import Network
 from quoracy.sim.store import Store
-from quoracy.sim.trouble import Trouble
+from quoracy.sim.streams import Streams
 from quoracy.sim.world import MS, World
 
 
-class FederatedFaults(Trouble):
+class FederatedFaults(LineTrouble):
     def __init__(
         self,
         world: World,
-        network: Network,
+        streams: Streams,
         store: Store,
         hosts: list[SimHost],
         operator: SimOperator,
@@ -27,7 +27,7 @@ class FederatedFaults(Trouble):
         workshop: Workshop,
         start: Callable[[str], SimParticipant],
     ) -> None:
-        super().__init__(world, network, store, hosts)
+        super().__init__(world, streams, store, hosts)
         self.operator = operator
         self.participants = participants
         self.workshop = workshop
@@ -46,9 +46,13 @@ class FederatedFaults(Trouble):
             self.workshop_stutters, self.workshop_fails, self.workshop_never_answers, self.workshop_never_answers,
             self.pause,
         )  # fmt: skip
+        kinds = self.chosen(kinds + self.line_faults())
         for _ in range(count):
             fault = self.world.rng.choice(kinds)
             self.world.after(self.world.between(500 * MS, until_us), self._strike, fault)
+
+    def _processes(self) -> list[SimParticipant]:
+        return self.participants
 
     # -- participants -----------------------------------------------------------------------------------------------
 

@@ -7,13 +7,15 @@ from typing import Any, Final
 
 import msgspec
 
-from quoracy.core.federated import Federated
-from quoracy.core.federated.events import ParticipantReadmitted, RunResumed
+from quoracy.core.federated.events import ParticipantLost, ParticipantReadmitted, RunResumed
+from quoracy.core.federated.machine import Federated
 from quoracy.core.federated.state import OVER, Phase, Task
 from quoracy.core.journal import RunCreated
 from quoracy.core.kinds import KINDS
 from quoracy.core.limits import Limits
 from quoracy.sim.checkers import Ending
+from quoracy.sim.checkers.heartbeats import Heartbeats
+from quoracy.sim.cluster import SESSIONS_S
 from quoracy.sim.federated.checkers import FederatedCheckers
 from quoracy.sim.federated.checkers.ending import ENDS_S
 from quoracy.sim.federated.faults import FederatedFaults
@@ -23,6 +25,7 @@ from quoracy.sim.hosts import SimHost
 from quoracy.sim.members import SimOperator
 from quoracy.sim.network import FAIR, Network, Weather
 from quoracy.sim.store import Store
+from quoracy.sim.streams import Streams
 from quoracy.sim.verdict import lived
 from quoracy.sim.world import MS, SECOND, World
 
@@ -66,19 +69,28 @@ class Life:
         self.size = size or world.between(2, 6)
         self.config = PACE | (self._settings() if config is None else config)
         self.network = Network(world, FAIR if fair else self._weather())
+        self.streams = Streams(world, self.network)
         self.store = Store(world, self.network, RUN, self._durable)
         self.objects = Objects()
         self.workshop = Workshop(world, self.objects)
         names = [f"h{i + 1}" for i in range(hosts or world.rng.choice((1, 2, 2, 3)))]
-        self.hosts = [SimHost(world, self.network, name, RUN, KINDS, LIMITS, self.checkers) for name in names]
+        session_s = world.rng.choice(SESSIONS_S)
+        self.hosts = [
+            SimHost(world, self.streams, name, RUN, KINDS, LIMITS, self.checkers, session_s) for name in names
+        ]
         for host in self.hosts:
             host.perform = self.workshop.perform
         self.participants: list[SimParticipant] = []
         self._names = names
         self.operator = SimOperator(world, self.network, RUN, names, self.checkers)
         self.faults = FederatedFaults(
-            world, self.network, self.store, self.hosts, self.operator, self.participants, self.workshop, self.start
+            world, self.streams, self.store, self.hosts, self.operator, self.participants, self.workshop, self.start
         )  # fmt: skip
+        self.checkers.add(
+            Heartbeats(
+                "federated", ParticipantLost, self.participants, self.hosts, self.faults, PACE["heartbeat_timeout_s"]
+            )
+        )
         self.planned = 0 if fair else world.between(3, 17)
         self.kill_after_entry = 0
         """Kill the first host when this entry is durable, before it hears of it."""
@@ -116,7 +128,7 @@ class Life:
     def start(self, member: str) -> SimParticipant:
         number = len(self.participants) + 1
         participant = SimParticipant(
-            self.world, self.network, RUN, member, number, self._names, self.checkers, self.objects,
+            self.world, self.streams, RUN, member, number, self._names, self.checkers, self.objects,
             initial=member != "p2",
         )  # fmt: skip
         self.participants.append(participant)

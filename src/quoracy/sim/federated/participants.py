@@ -11,11 +11,13 @@ from typing import Final
 from quoracy.core.federated.events import Array, Metrics
 from quoracy.core.federated.state import Verdict
 from quoracy.core.members import Cause
-from quoracy.sdk.partaking import Note, Offer, Partaking, Work
+from quoracy.sdk.client.session import Note
+from quoracy.sdk.federated.client import ParticipantClient
+from quoracy.sdk.federated.session import Offer, ParticipantSession, Work
 from quoracy.sim.federated.checkers import FederatedCheckers
 from quoracy.sim.federated.workshop import Objects, hexed, samples_of, trained
-from quoracy.sim.network import Network
 from quoracy.sim.processes import RETRY_US, SimProcess
+from quoracy.sim.streams import Streams
 from quoracy.sim.world import MS, World
 
 USUAL_US: Final = (100 * MS, 900 * MS)
@@ -23,14 +25,14 @@ STAGES: Final = ("assigned", "training", "trained", "uploaded", "offered", "judg
 
 
 class SimParticipant(SimProcess):
-    logic: Partaking
+    logic: ParticipantSession
     _checkers: FederatedCheckers
 
     def __init__(
-        self, world: World, network: Network, run: str, member: str, process: int, hosts: list[str],
+        self, world: World, streams: Streams, run: str, member: str, process: int, hosts: list[str],
         checkers: FederatedCheckers, objects: Objects, initial: bool,
     ) -> None:  # fmt: skip
-        super().__init__(world, network, member, process, hosts, checkers)
+        super().__init__(world, streams, member, process, hosts, checkers)
         self.train_us = USUAL_US
         self.trainings = 0
         self.finished = False
@@ -45,16 +47,17 @@ class SimParticipant(SimProcess):
         self.dies_at = ""
         """The stage of its work at which it dies."""
         self._objects = objects
-        self.logic = Partaking(run, member, self._secret, RETRY_US, about={"initial": initial})
+        self._blind = world.chance(0.6)
+        """It reads nothing while it trains."""
+        self.logic = self._use(
+            ParticipantSession, ParticipantClient, run, member, self._secret, RETRY_US, about={"initial": initial}
+        )
         self._begin()
 
     # -- life -------------------------------------------------------------------------------------------------------
 
     def overdue_command(self) -> Cause | None:
         return super().overdue_command() if self.present() else None
-
-    def leave(self) -> None:
-        self.logic.leave("had enough")
 
     def _reaches(self, stage: str) -> bool:
         """Whether it lives on after this stage of its work."""
@@ -70,8 +73,8 @@ class SimParticipant(SimProcess):
     # -- working ----------------------------------------------------------------------------------------------------
 
     def _act(self) -> None:
-        while self.logic.notes and self.alive:
-            self._react(self.logic.notes.popleft())
+        while self._notes and self.alive:
+            self._react(self._next_note())
         if self.alive:
             self._flush()
 
@@ -97,10 +100,16 @@ class SimParticipant(SimProcess):
             return
         if self._reaches("training"):
             self.trainings += 1
+            if self.training is not None and self._blind:
+                self.training.compute()
             self.world.after(self.world.between(*self.train_us), self._upload, work)
 
     def _upload(self, work: Work) -> None:
-        if self._holds(self._upload, work) or self._is_stale(work) or not self._reaches("trained"):
+        if self._holds(self._upload, work):
+            return
+        if self.training is not None:
+            self.training.call()
+        if not self.alive or self._is_stale(work) or not self._reaches("trained"):
             return
         digest = trained(self.member, work.round, work.weights)
         if self.poison:
@@ -126,10 +135,17 @@ class SimParticipant(SimProcess):
             self.boasts, samples = False, 2**53
         metrics: Metrics = {"loss": samples / 7, "confusion": Array((2, 2), [0.0, 1.0, 2.0, samples / 3])}
         history = {"loss": [samples / 5, samples / 7]}
-        if self.logic.offer(Offer(work.round, work.ticket, samples, digest, 100, metrics, history)):
-            self.logic.tick(self.clock_us())
+        if self._hand_in(Offer(work.round, work.ticket, samples, digest, 100, metrics, history)):
+            self._advance()
             self._act()
             self._reaches("offered")
+
+    def _hand_in(self, offer: Offer) -> bool:
+        if self.training is None:
+            return self.logic.offer(offer)
+        self.training.client.offer(offer)
+        work = self.training.client.work
+        return work is not None and work.ticket == offer.ticket
 
     def _is_stale(self, work: Work) -> bool:
         """Told to drop it, or somebody else's offer is being looked at."""

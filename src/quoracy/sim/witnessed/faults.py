@@ -8,10 +8,10 @@ from typing import Final
 
 from quoracy.core.witnessed.events import MemberReadmitted, RunPaused, RunStopped
 from quoracy.sim.hosts import SimHost
+from quoracy.sim.line_trouble import LineTrouble
 from quoracy.sim.members import SimOperator
-from quoracy.sim.network import Network
 from quoracy.sim.store import Store
-from quoracy.sim.trouble import Trouble
+from quoracy.sim.streams import Streams
 from quoracy.sim.witnessed.bench import USUAL_US, Objects
 from quoracy.sim.witnessed.exchange import RELAY, Relay
 from quoracy.sim.witnessed.liars import HOLLOW, LIES
@@ -22,11 +22,11 @@ OFTEN: Final = 0.3
 """The share of lives with a fault that is drawn apart."""
 
 
-class WitnessedFaults(Trouble):
+class WitnessedFaults(LineTrouble):
     def __init__(
         self,
         world: World,
-        network: Network,
+        streams: Streams,
         store: Store,
         hosts: list[SimHost],
         operator: SimOperator,
@@ -35,7 +35,7 @@ class WitnessedFaults(Trouble):
         relay: Relay,
         start: Callable[[str], SimMember],
     ) -> None:
-        super().__init__(world, network, store, hosts)
+        super().__init__(world, streams, store, hosts)
         self.operator = operator
         self.members = members
         self.objects = objects
@@ -54,6 +54,7 @@ class WitnessedFaults(Trouble):
             self.relay_forgets, self.liar, self.liar, self.liar, self.liar,
             self.conspiracy, self.conspiracy, self.pause,
         )  # fmt: skip
+        kinds = self.chosen(kinds + self.line_faults())
         for _ in range(count):
             fault = self.world.rng.choice(kinds)
             self.world.after(self.world.between(500 * MS, until_us), self._strike, fault)
@@ -68,6 +69,9 @@ class WitnessedFaults(Trouble):
         for fault in (self.boast_together, self.cut_group, self.two_faced, self.hollow, self.rumour):
             if rng.random() < OFTEN:
                 self.world.after(rng.randint(1_000 * MS, until_us // 2), self._strike, fault)
+
+    def _processes(self) -> list[SimMember]:
+        return self.members
 
     # -- members ----------------------------------------------------------------------------------------------------
 

@@ -10,13 +10,16 @@ import msgspec
 from quoracy.core.journal import RunCreated
 from quoracy.core.kinds import KINDS
 from quoracy.core.limits import Limits
-from quoracy.core.witnessed.events import MemberReadmitted, RunResumed
+from quoracy.core.witnessed.events import MemberLost, MemberReadmitted, RunResumed
 from quoracy.core.witnessed.machine import Witnessed
 from quoracy.core.witnessed.state import Course, Phase
+from quoracy.sim.checkers.heartbeats import Heartbeats
+from quoracy.sim.cluster import SESSIONS_S
 from quoracy.sim.hosts import SimHost
 from quoracy.sim.members import SimOperator
 from quoracy.sim.network import FAIR, Network, Weather
 from quoracy.sim.store import Store
+from quoracy.sim.streams import Streams
 from quoracy.sim.verdict import lived
 from quoracy.sim.witnessed.bench import Objects
 from quoracy.sim.witnessed.checkers import Over, WitnessedCheckers
@@ -24,7 +27,7 @@ from quoracy.sim.witnessed.checkers.ending import ENDS_S
 from quoracy.sim.witnessed.exchange import Relay
 from quoracy.sim.witnessed.faults import WitnessedFaults
 from quoracy.sim.witnessed.making import verify
-from quoracy.sim.witnessed.members import SimMember
+from quoracy.sim.witnessed.members import SimMember, admitted
 from quoracy.sim.world import MS, SECOND, World
 
 RUN: Final = "sim"
@@ -71,21 +74,30 @@ class Life:
         self.size = size or world.between(2, 6)
         self.config = PACE | (self._settings() if config is None else config)
         self.network = Network(world, FAIR if fair else self._weather())
+        self.streams = Streams(world, self.network)
         self.store = Store(world, self.network, RUN, self._durable)
         self.objects = Objects()
         self.relay = Relay(self.network)
         names = [f"h{i + 1}" for i in range(hosts or world.rng.choice((1, 2, 2, 3)))]
         kinds = KINDS.verified_by(verify)
-        self.hosts = [SimHost(world, self.network, name, RUN, kinds, LIMITS, self.checkers) for name in names]
+        session_s = world.rng.choice(SESSIONS_S)
+        self.hosts = [
+            SimHost(world, self.streams, name, RUN, kinds, LIMITS, self.checkers, session_s) for name in names
+        ]
+        for host in self.hosts:
+            host.admit = admitted
         self.members: list[SimMember] = []
         self._names = names
         self.hidden = "" if fair or world.chance(0.6) else "m2"
         """The member that nobody can reach."""
         self.operator = SimOperator(world, self.network, RUN, names, self.checkers)
         self.faults = WitnessedFaults(
-            world, self.network, self.store, self.hosts, self.operator, self.members, self.objects, self.relay,
+            world, self.streams, self.store, self.hosts, self.operator, self.members, self.objects, self.relay,
             self.start,
         )  # fmt: skip
+        self.checkers.add(
+            Heartbeats("witnessed", MemberLost, self.members, self.hosts, self.faults, PACE["heartbeat_timeout_s"])
+        )
         self.planned = 0 if fair else world.between(3, 17)
         self.kill_after_entry = 0
         """Kill the first host when this entry is durable, before it hears of it."""
@@ -127,7 +139,7 @@ class Life:
 
     def start(self, member: str) -> SimMember:
         process = SimMember(
-            self.world, self.network, RUN, member, len(self.members) + 1, self._names, self.checkers, self.objects,
+            self.world, self.streams, RUN, member, len(self.members) + 1, self._names, self.checkers, self.objects,
             self.config["batch_size"], member != self.hidden,
         )  # fmt: skip
         if self.config["round_train_max_s"] < SLOW_FROM_S:

@@ -20,16 +20,20 @@ from quoracy.core.witnessed.events import Attest, HealthCheck, Loaded, MemberJoi
 from quoracy.core.witnessed.facts import Action, Fact, Pace
 from quoracy.core.witnessed.part import Part
 from quoracy.core.witnessed.views import PeersShown, RoundShown, Standing
-from quoracy.sdk.membership import Note
-from quoracy.sdk.witnessing import LIFE, Witnessing
-from quoracy.sim.network import Network
+from quoracy.sdk.client.session import Note
+from quoracy.sdk.witnessed.client import Fell, MemberClient
+from quoracy.sdk.witnessed.client import Life as LifeShown
+from quoracy.sdk.witnessed.session import LIFE, MemberSession
+from quoracy.sim.lines import Training
 from quoracy.sim.processes import RETRY_US, SimProcess
+from quoracy.sim.streams import Streams
 from quoracy.sim.witnessed import liars
 from quoracy.sim.witnessed.bench import Bench, Objects
 from quoracy.sim.witnessed.checkers import WitnessedCheckers
 from quoracy.sim.witnessed.exchange import Announcement, Exchange, Gave, GaveModel, Get, GetModel, Kept
 from quoracy.sim.witnessed.making import SIZE_BYTES, Model, hashed, key_of, sign, verify
 from quoracy.sim.world import MS, World
+from quoracy.wire.frames import frame
 
 STAGES: Final = ("training", "trained", "committed", "announced", "attested", "applied", "loaded", "stored")
 PACE: Final = Pace(
@@ -38,6 +42,7 @@ PACE: Final = Pace(
 )  # fmt: skip
 REACH_US: Final = 5 * MS
 """To try all peers."""
+SYBIL: Final = ".sybil"
 _TALK: Final = (Get, Gave, GetModel, GaveModel, Kept)
 
 
@@ -46,15 +51,32 @@ def token_of(member: str) -> str:
     return f"token of {member}"
 
 
+class Key:
+    """What a connection signs joins with."""
+
+    def __init__(self, public: bytes) -> None:
+        self.public = public
+
+    def sign(self, message: bytes) -> bytes:
+        return sign(self.public, message)
+
+
+def admitted(call: Call) -> Call:
+    """As a door does: with the token that the join came by."""
+    join = msgspec.msgpack.decode(call.event, type=MemberJoined)
+    token = token_of(join.member.removesuffix(SYBIL))
+    return Call(call.run, call.cause, Raw(encode(msgspec.structs.replace(join, token=token, token_ids=1))))
+
+
 class SimMember(SimProcess):
-    logic: Witnessing
+    logic: MemberSession
     _checkers: WitnessedCheckers
 
     def __init__(
-        self, world: World, network: Network, run: str, member: str, process: int, hosts: list[str],
+        self, world: World, streams: Streams, run: str, member: str, process: int, hosts: list[str],
         checkers: WitnessedCheckers, objects: Objects, batch_size: int, reachable: bool = True,
     ) -> None:  # fmt: skip
-        super().__init__(world, network, member, process, hosts, checkers)
+        super().__init__(world, streams, member, process, hosts, checkers)
         self.dies_at = ""
         """The stage of its work at which it dies."""
         self.lie = ""
@@ -68,7 +90,7 @@ class SimMember(SimProcess):
         self._run = run
         self._key = key_of(member)
         self.part = Part(run, member, self._sign, verify, PACE)
-        self.exchange = Exchange(world, network, run, self.name, self._came, self._later)
+        self.exchange = Exchange(world, self.network, run, self.name, self._came, self._later)
         self.exchange.serves = self._serve
         self.bench = Bench(world, run, member, batch_size, self.exchange, objects, self._fact, self._later)
         self.bench.done = self._reaches
@@ -81,13 +103,13 @@ class SimMember(SimProcess):
         """What a liar gives instead of what it committed to."""
         self._wake_us: int | None = None
         about = {"addresses": (self.name,) if reachable else ()}
-        self.logic = Witnessing(run, member, self._secret, RETRY_US, self._key, about)
+        self._connections = 0
+        self.logic = self._use(
+            MemberSession, MemberClient, run, member, self._secret, RETRY_US, self._key, about, key=Key(self._key)
+        )
         self._begin()
 
     # -- life -------------------------------------------------------------------------------------------------------
-
-    def leave(self) -> None:
-        self.logic.leave("had enough")
 
     def overdue_command(self) -> Cause | None:
         return super().overdue_command() if self.present() else None
@@ -140,6 +162,9 @@ class SimMember(SimProcess):
         self._fact(facts.Connected())
 
     def _flush(self) -> None:
+        if self.training is not None:
+            super()._flush()
+            return
         for message in self.logic.take():
             if isinstance(message, Call):
                 self._checkers.attempted(self.name, message.cause)
@@ -160,24 +185,27 @@ class SimMember(SimProcess):
 
     def _join_again(self) -> None:
         """Under another name, by the token that has brought its own: keys are free."""
-        name = f"{self.member}.sybil"
+        name = f"{self.member}{SYBIL}"
         key, nonce, challenge = key_of(name), hashed(name)[:16], bytes(CHALLENGE_BYTES)
         proof = challenge + sign(key, signed_by_joiner(challenge, self._run, name, 0, nonce))
         join = MemberJoined(name, 0, nonce, key, proof, token=token_of(self.member), token_ids=1)
         call = Call(self._run, Cause(name, 0, 0), Raw(encode(join)))
         self._checkers.attempted(self.name, call.cause)
-        self.network.send(self.name, self._host, call)
+        if self.training is None:
+            self.network.send(self.name, self._host, call)
+        elif self.training.line.end is not None:
+            self.training.line.end.write(frame(call))
 
     # -- what the part is told ----------------------------------------------------------------------------------------
 
     def _act(self) -> None:
-        while self.logic.notes and self.alive:
-            self._react(self.logic.notes.popleft())
+        while self._notes and self.alive:
+            self._react(self._next_note())
+        if self.training is not None:
+            self._look_at_views(self.training)
         standing = self.logic.standing
-        if self.alive and standing is not None and standing is not self._fed:
-            self._fed = standing
-            self.world.note(self.name, lambda: f"stands: {standing}")
-            self._fact(facts.Shown(standing))
+        if self.training is None and self.alive and standing is not None and standing is not self._fed:
+            self._stands(standing)
         if self.alive:
             self._flush()
 
@@ -188,9 +216,9 @@ class SimMember(SimProcess):
                 self._numbers.clear()
                 if self.sybil:
                     self._join_again()
-                scheme = Scheme(result["attestation"], result["bloom_false_positives"])
-                self._fact(facts.LifeBegan(result["incarnation"], scheme))
-            case "shown" if note.value[0] != LIFE:
+                if self.training is None:
+                    self._life_began(result)
+            case "shown" if note.value[0] != LIFE and self.training is None:
                 self._see(note.value[1])
             case "answered":
                 cause, answer = note.value
@@ -203,6 +231,30 @@ class SimMember(SimProcess):
                 self.logic.give_up()
             case "lost" | "ended" | "refused":
                 self.world.note(self.name, lambda: f"{note.what}: {note.value}")
+
+    def _look_at_views(self, training: Training) -> None:
+        """As the conductor of a real member does."""
+        client = training.client
+        if client.connections != self._connections:
+            self._connections = client.connections
+            self._fact(facts.Connected())
+        while client.views and self.alive:
+            view = client.views.popleft()
+            if isinstance(view, LifeShown):
+                self._life_began(view.result)
+            elif isinstance(view, Standing):
+                self._stands(view)
+            elif not isinstance(view, Fell):
+                self._see(view)
+
+    def _life_began(self, result: dict[str, Any]) -> None:
+        scheme = Scheme(result["attestation"], result["bloom_false_positives"])
+        self._fact(facts.LifeBegan(result["incarnation"], scheme))
+
+    def _stands(self, standing: Standing) -> None:
+        self._fed = standing
+        self.world.note(self.name, lambda: f"stands: {standing}")
+        self._fact(facts.Shown(standing))
 
     def _see(self, value: Any) -> None:
         self.world.note(self.name, lambda: f"sees {value}")
@@ -233,7 +285,7 @@ class SimMember(SimProcess):
                 self._carry_out(action)
         self._arm()
         if self.alive:
-            self.logic.tick(self.clock_us())
+            self._advance()
             self._flush()
 
     def _applied(self, fact: facts.ModelApplied) -> None:
@@ -263,7 +315,7 @@ class SimMember(SimProcess):
             case facts.Send(signal=signal):
                 self._say(signal)
             case facts.Command(number=number, event=event, fields=fields):
-                self._numbers[self.logic.wish(event, **fields)] = number
+                self._numbers[self._command(event, **fields)] = number
             case facts.Announce():
                 if self._reaches("committed"):
                     self._announce(action)

@@ -37,6 +37,13 @@ class WorkerState(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     WORKER_STATE_RECOVERING: _ClassVar[WorkerState]
     WORKER_STATE_FAILED: _ClassVar[WorkerState]
     WORKER_STATE_LEFT: _ClassVar[WorkerState]
+
+class Retry(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    RETRY_UNSPECIFIED: _ClassVar[Retry]
+    RETRY_LATER: _ClassVar[Retry]
+    RETRY_CHANGED: _ClassVar[Retry]
+    RETRY_OVER: _ClassVar[Retry]
 ORDER_COMMAND_UNSPECIFIED: OrderCommand
 ORDER_COMMAND_STOP: OrderCommand
 ORDER_COMMAND_PAUSE: OrderCommand
@@ -58,6 +65,10 @@ WORKER_STATE_CHECKPOINTING: WorkerState
 WORKER_STATE_RECOVERING: WorkerState
 WORKER_STATE_FAILED: WorkerState
 WORKER_STATE_LEFT: WorkerState
+RETRY_UNSPECIFIED: Retry
+RETRY_LATER: Retry
+RETRY_CHANGED: Retry
+RETRY_OVER: Retry
 
 class RegisterWorkerRequest(_message.Message):
     __slots__ = ("run", "worker", "supersedes", "nonce", "key", "challenge", "signature", "address", "gpus", "labels")
@@ -728,13 +739,17 @@ class DropBarrierResponse(_message.Message):
     def __init__(self, entry: _Optional[int] = ...) -> None: ...
 
 class ErrorDetail(_message.Message):
-    __slots__ = ("code", "why", "fix", "address")
+    __slots__ = ("code", "why", "fix", "address", "retry", "retry_after_s")
     CODE_FIELD_NUMBER: _ClassVar[int]
     WHY_FIELD_NUMBER: _ClassVar[int]
     FIX_FIELD_NUMBER: _ClassVar[int]
     ADDRESS_FIELD_NUMBER: _ClassVar[int]
+    RETRY_FIELD_NUMBER: _ClassVar[int]
+    RETRY_AFTER_S_FIELD_NUMBER: _ClassVar[int]
     code: str
     why: str
     fix: str
     address: str
-    def __init__(self, code: _Optional[str] = ..., why: _Optional[str] = ..., fix: _Optional[str] = ..., address: _Optional[str] = ...) -> None: ...
+    retry: Retry
+    retry_after_s: float
+    def __init__(self, code: _Optional[str] = ..., why: _Optional[str] = ..., fix: _Optional[str] = ..., address: _Optional[str] = ..., retry: _Optional[_Union[Retry, str]] = ..., retry_after_s: _Optional[float] = ...) -> None: ...

@@ -16,6 +16,8 @@ from quoracy.sim.checkers import Checkers
 from quoracy.sim.checkers.answers import Answers
 from quoracy.sim.checkers.durability import Durability
 from quoracy.sim.checkers.folds import Folds
+from quoracy.sim.checkers.unread import Unread
+from quoracy.sim.checkers.views import Views
 from quoracy.sim.federated.checkers.drawing import Drawing
 from quoracy.sim.federated.checkers.ending import Ended
 from quoracy.sim.federated.checkers.newest import Newest
@@ -42,6 +44,8 @@ class FederatedCheckers(Checkers):
                 self._verdicts,
                 Ended(),
                 Reports(),
+                Views(),
+                Unread(4),
             ]
         )
 

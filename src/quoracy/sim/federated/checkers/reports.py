@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections import Counter
 
-from quoracy.core.federated import Federated
+from quoracy.core.federated.machine import Federated
 from quoracy.core.kinds import KINDS
 from quoracy.core.run import fold
 from quoracy.sim.checkers.base import Checker, Ending

@@ -19,6 +19,8 @@ from quoracy.sim.checkers import Checkers, Ending
 from quoracy.sim.checkers.answers import Answers
 from quoracy.sim.checkers.durability import Durability
 from quoracy.sim.checkers.folds import Folds
+from quoracy.sim.checkers.unread import Unread
+from quoracy.sim.checkers.views import Views
 from quoracy.sim.witnessed.checkers.account import Accounts
 from quoracy.sim.witnessed.checkers.base import Over, WitnessedChecker
 from quoracy.sim.witnessed.checkers.draws import Draws
@@ -39,7 +41,7 @@ class WitnessedCheckers(Checkers):
         self._own: list[WitnessedChecker] = [
             Quorums(), Models(), self._accounts, Draws(), Outcasts(), Newest(), Tokens(), Ended(),
         ]  # fmt: skip
-        super().__init__([Durability(), Answers(), Folds(), *self._own])
+        super().__init__([Durability(), Answers(), Folds(), Views(), Unread(12), *self._own])
 
     def drew(self, process: str, shown: RoundShown, drawn: Committee) -> None:
         for checker in self._own:
