@@ -213,6 +213,8 @@ class Tally:
 
 
 class Nods:
+    unsettled = True
+
     def __init__(self, machine: Tally, now_us: int) -> None:
         self.nodded: dict[str, None] = {}
         self.number = machine.sheet.agreements + 1

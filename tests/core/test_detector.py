@@ -19,7 +19,7 @@ class Twin:
     def __init__(self, now_us: int) -> None:
         self.seen: dict[str, tuple[int, int]] = {}
         self.named: dict[str, int] = {}
-        self.looked_us = now_us
+        self.awake_us = now_us
 
     def watch(self, who: str, now_us: int) -> None:
         self.seen[who] = (-1, now_us)
@@ -29,6 +29,8 @@ class Twin:
         self.seen.pop(who, None)
 
     def hear(self, who: str, seq: int, now_us: int) -> bool:
+        if now_us - self.awake_us <= TIMEOUT // 2:
+            self.awake_us = max(self.awake_us, now_us)
         if who not in self.seen or seq <= self.seen[who][0]:
             return False
         self.seen[who] = (seq, max(now_us, self.seen[who][1]))
@@ -43,8 +45,8 @@ class Twin:
         self.named.clear()
 
     def look(self, now_us: int) -> list[tuple[str, int]]:
-        stalled = now_us - self.looked_us > TIMEOUT // 2
-        self.looked_us = now_us
+        stalled = now_us - self.awake_us > TIMEOUT // 2
+        self.awake_us = now_us
         if stalled:
             self.restart(now_us)
         overdue = [who for who, (_, at) in self.seen.items() if now_us - at > TIMEOUT]

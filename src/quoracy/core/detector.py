@@ -52,6 +52,8 @@ class Detector:
         self._heap: list[tuple[int, str]] = []
         self.looked_us = now_us
         """When it has looked last; at the beginning, since when it watches."""
+        self._awake_us = now_us
+        """When it has looked, or heard somebody, last."""
         self.stalled_us = 0
         """For how long this observer had stood still before its last look; 0 if it had not."""
 
@@ -65,7 +67,10 @@ class Detector:
         self._seen.pop(who, None)
 
     def hear(self, who: str, seq: int, now_us: int) -> bool:
-        """True if the number moved. A number that did not grow, such as a duplicate's, proves no life."""
+        """True if the number moved. A number that did not grow, such as a duplicate's, proves no life. Whoever hears
+        is awake: unless it was a stall, the time since the last look was none."""
+        if 0 < now_us - self._awake_us <= self.timeout_us // 2:
+            self._awake_us = now_us
         seen = self._seen.get(who)
         if seen is None or seq <= seen.seq:
             return False
@@ -82,8 +87,8 @@ class Detector:
     def look(self, now_us: int) -> list[Verdict]:
         """Who is overdue. They stay watched, and are named again after an eighth of the time-out, until they are
         dropped: whoever asks every moment must not be told every moment."""
-        since_us = now_us - self.looked_us
-        self.looked_us = now_us
+        since_us = now_us - self._awake_us
+        self.looked_us = self._awake_us = now_us
         self.stalled_us = since_us if since_us > self.timeout_us // 2 else 0
         if self.stalled_us:
             self.restart(now_us)
@@ -111,6 +116,7 @@ class Detector:
         """Somebody else has kept looking in this observer's place until now, and has told what it heard: the time
         that has passed was no stall."""
         self.looked_us = max(self.looked_us, now_us)
+        self._awake_us = max(self._awake_us, now_us)
 
     def restart(self, now_us: int) -> None:
         """Everyone gets the whole time-out again. Sequence numbers stay."""

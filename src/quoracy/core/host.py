@@ -136,12 +136,8 @@ class Host:
             return [action for peer, message in messages for action in self.handle(Received(peer, message), now_us)]
         self._now_us = max(self._now_us, now_us)
         self._out = []
-        if self.phase is Phase.FOLLOWING or len(self._inbox) + len(messages) > self.limits.max_waiting:
-            for peer, message in messages:
-                self._on_received(Received(peer, message))
-        else:
-            now_us = self._now_us
-            self._inbox.extend([Waiting(now_us, peer, message) for peer, message in messages])
+        for peer, message in messages:
+            self._on_received(peer, message)
         self._pump()
         out, self._out = self._out, []
         return out
@@ -314,23 +310,28 @@ class Host:
 
     # -- deciding ---------------------------------------------------------------------------------------------------
 
-    def _on_received(self, report: Received) -> None:
-        if self.phase is Phase.FOLLOWING:
-            self._send(report.peer, self._moved())
+    def _on_received(self, peer: Peer, message: ToHost) -> None:
+        """A signal is taken in at once if nothing is under way: it is not written, so it needs no entry. All else
+        waits for the next one."""
+        if self.desk is not None and type(message) is Sign and not self._inbox and self._writer.flight is None:
+            if (reply := self.desk.hear(peer, message, self._now_us)) is not None:
+                self._send(peer, reply)
+        elif self.phase is Phase.FOLLOWING:
+            self._send(peer, self._moved())
         elif len(self._inbox) >= self.limits.max_waiting:
             why = f"{len(self._inbox)} messages wait for run {self.run_name}"
-            self._refuse(report, Refusal("overloaded", why, "send it again in a while", AWHILE_S))
+            self._refuse(peer, message, Refusal("overloaded", why, "send it again in a while", AWHILE_S))
         else:
-            self._inbox.append(Waiting(self._now_us, report.peer, report.message))
+            self._inbox.append(Waiting(self._now_us, peer, message))
 
-    def _refuse(self, report: Received, refusal: Refusal) -> None:
-        match report.message:
+    def _refuse(self, peer: Peer, message: ToHost, refusal: Refusal) -> None:
+        match message:
             case Call(cause=cause):
-                self._send(report.peer, Answered(cause, refusal))
+                self._send(peer, Answered(cause, refusal))
             case Hello(member=member):
-                self._send(report.peer, Declined(member, report.message.incarnation, "hello", refusal))
+                self._send(peer, Declined(member, message.incarnation, "hello", refusal))
             case Sign(member=member, incarnation=incarnation):
-                self._send(report.peer, Declined(member, incarnation, "signal", refusal))
+                self._send(peer, Declined(member, incarnation, "signal", refusal))
 
     def _on_duty_finished(self, report: DutyFinished) -> None:
         if self.phase in (Phase.SERVING, Phase.LOADING):
@@ -356,7 +357,7 @@ class Host:
             more = bool(self._inbox)
 
     def _has_work(self) -> bool:
-        if self.desk is None or self._inbox or self.desk.unsettled:
+        if self.desk is None or self._inbox or self.desk.unsettled or self.desk.collector.unsettled:
             return self.desk is not None
         due_us = self.desk.collector.wake_us()
         return due_us is not None and due_us <= self._now_us
@@ -484,7 +485,7 @@ _HANDLERS: Final[dict[type, Any]] = {
     Loaded: Host._on_loaded,
     Create: Host._on_create,
     Take: Host._on_take,
-    Received: Host._on_received,
+    Received: lambda host, report: host._on_received(report.peer, report.message),
     Disconnected: Host._on_disconnected,
     Written: Host._on_store,
     Taken: Host._on_store,

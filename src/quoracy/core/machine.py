@@ -303,6 +303,9 @@ class Collector(Protocol):
     """Gathers volatile signals beside a machine and turns them into events. Pure, and needs no disk: after a restart
     members send again what was not answered. It forgets a signal only when a committed entry consumed it."""
 
+    unsettled: bool
+    """A signal was heard since the last ``due`` from which something may follow."""
+
     def hear(self, signal: Any, machine: Any, now_us: int) -> Any:
         """Take a signal in. Returns a Refusal, something to tell the sender at once, or None."""
 

@@ -108,6 +108,8 @@ class ServerWide:
 class Silence:
     """The collector: there are no signals."""
 
+    unsettled = False
+
     def hear(self, _signal: Any, _machine: Any, _now_us: int) -> Refusal:
         return Refusal("unknown_member", "nobody is a member of a server", "name a run")
 

@@ -56,6 +56,8 @@ class Collector:
         """By name: when its newest generation was aborted, if it was."""
         self.beats = 0
         """Heartbeats taken in, for people who watch the load."""
+        self.unsettled = True
+        """See ``machine.Collector``: a barrier was arrived at for the first time, or by as many as take part."""
         self._began_us = now_us
         self._found = frozenset(machine.fleet.by_seat)
         for worker in machine.fleet.by_seat.values():
@@ -148,11 +150,14 @@ class Collector:
             deadline_us = now_us + us(fleet.config.barrier_deadline_s)
             gathering = Gathering(arrive.barrier, generation, now_us, deadline_us, fleet.generation)
             self.gatherings[arrive.barrier] = gathering
+            self.unsettled = True
         step = gathering.steps.setdefault(worker.seat, arrive.step)
         if step != arrive.step:
             why = f"worker {worker.id} arrived at step {step} and now says {arrive.step}"
             return Refusal("contradiction", why, "wait for the barrier to be settled")
         gathering.arrivals.setdefault(worker.seat, now_us)
+        if len(gathering.arrivals) >= len(fleet.taking_part):
+            self.unsettled = True
         return None
 
     # -- events out -------------------------------------------------------------------------------------------------
@@ -160,6 +165,7 @@ class Collector:
     def due(self, machine: Cluster, now_us: int) -> list[Event]:
         fleet = machine.fleet
         events: list[Event] = []
+        self.unsettled = False
         verdicts = self._detector.look(now_us)
         for gathering in self.gatherings.values():
             gathering.deadline_us += self._detector.stalled_us

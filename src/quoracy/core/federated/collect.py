@@ -59,6 +59,8 @@ class Collector:
         """The state of the machine in which nothing was due, until ``_next_us``."""
         self._next_us: int | None = now_us
         """At first at once: where nobody is here, nothing else would begin the wait for somebody."""
+        self.unsettled = True
+        """See ``machine.Collector``. Nothing follows from a heartbeat alone."""
         self.beats = 0
         for participant in task.here.values():
             self._watch(participant.id, participant.incarnation, now_us)
@@ -88,6 +90,7 @@ class Collector:
 
     def due(self, machine: Federated, now_us: int) -> list[Event]:
         task = machine.task
+        self.unsettled = False
         verdicts = self._detector.look(now_us)
         self._since_us += self._detector.stalled_us
         lost: list[Event] = []

@@ -35,6 +35,8 @@ class Collector:
     def __init__(self, machine: Ranks, now_us: int) -> None:
         self.decider = "host"
         """Who proposes what is due here. It does not give itself up: whoever decides is there."""
+        self.unsettled = True
+        """See ``machine.Collector``."""
         self._look_us = 0
         self._timeout_us = us(machine.crew.config.t_dead_s)
         self._detector = Detector(self._timeout_us, now_us)
@@ -56,6 +58,7 @@ class Collector:
 
     def hear(self, signal: RankBeat | RankArrived, machine: Ranks, now_us: int) -> Refusal | None:
         crew = machine.crew
+        self.unsettled = True
         rank = crew.ranks.get(signal.member)
         if rank is None:
             return Refusal("unknown_member", f"nobody has taken rank {signal.member}", "join first")
@@ -99,6 +102,7 @@ class Collector:
 
     def due(self, machine: Ranks, now_us: int) -> list[Event]:
         crew = machine.crew
+        self.unsettled = False
         if crew.state is Phase.CLOSED:
             return []
         gone = self.gone(crew, now_us)

@@ -81,6 +81,8 @@ class Collector:
         self._looked = (-1, -1)
         """The machine and the signals in which nothing was due, until ``_next_us``."""
         self._next_us: int | None = None
+        self.unsettled = True
+        """See ``machine.Collector``. Nothing follows from a heartbeat alone."""
         self.beats = 0
         for member in course.here.values():
             self._watch(member.id, member.incarnation, now_us)
@@ -100,6 +102,7 @@ class Collector:
             return _gone(member)
         if isinstance(signal, Beat):
             return self._beat(signal, course, now_us)
+        self.unsettled = True
         self._sort_out(course)
         refusal: Refusal | None = _HANDLERS[type(signal)](self, signal, member, course)
         if refusal is not None:
@@ -214,6 +217,7 @@ class Collector:
 
     def due(self, machine: Witnessed, now_us: int) -> list[Event]:
         course = machine.course
+        self.unsettled = False
         verdicts = self._detector.look(now_us)
         for window in (self._phase, self._storing):
             window.since_us += self._detector.stalled_us

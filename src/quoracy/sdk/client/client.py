@@ -103,7 +103,8 @@ class Client(Generic[S]):
     # -- what a driver reports --------------------------------------------------------------------------------------
 
     def received(self, chunk: bytes, now_us: int) -> None:
-        self._look_at_beats(now_us)
+        if self.session.beat_due(now_us):
+            self._look_at_beats(now_us)
         self.connection.received(chunk, now_us)
         self.settle(now_us)
 
@@ -127,7 +128,7 @@ class Client(Generic[S]):
         """Until the process beside this one beats for this incarnation, and when it cannot, the session does."""
         session, memory = self.session, self.memory
         session.beats_elsewhere = memory.beats_for(session.incarnation, now_us, 2 * session.beat_interval_us)
-        if session.beat_due(now_us):
+        if not session.beats_elsewhere and session.beat_due(now_us):
             session.vitals = self._heartbeat_fields(now_us)
         if not session.incarnation:
             return

@@ -28,7 +28,7 @@ from quoracy.core.codec import encode
 from quoracy.core.errors import CATALOG, DENIED, OTHER_VERSION, ProtocolError, Refusal
 from quoracy.core.machine import Join
 from quoracy.core.members import signed_by_joiner
-from quoracy.core.messages import Call, ToHost, Welcome
+from quoracy.core.messages import Call, ToHost, Told, Welcome
 from quoracy.sdk.client.address import Address, parse_address
 from quoracy.version import __version__
 from quoracy.wire.frames import FrameReader, frame
@@ -283,6 +283,8 @@ class Connection:
 
     def _hear(self, message: Any, now_us: int) -> None:
         match message:
+            case Told():
+                self.session.receive(message, now_us)
             case Goodbye(refusal=refusal):
                 self._goodbye(refusal, now_us)
             case Granted(member=member, incarnation=incarnation, token=token):

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Generator
+from collections.abc import Generator, Iterable
 from typing import Any, Final, Generic, TypeVar
 
 from quoracy.core.codec import said_s
@@ -29,6 +29,8 @@ log = logging.getLogger("quoracy")
 T = TypeVar("T")
 C = TypeVar("C", bound=Client[Any])
 Operation = Generator[float | None, None, T]
+Steps = Iterable[float | None]
+"""An operation without a result, or nothing at all."""
 
 
 class Operations(Generic[C]):
@@ -120,10 +122,12 @@ class Operations(Generic[C]):
         finally:
             client.abandon(request)
 
-    def _bad_news(self) -> Operation[None]:
+    def _bad_news(self) -> Steps:
+        """Raise it, if there is any: to be yielded from, because some of it takes a last exchange with the
+        coordinator. In most cases there is none, and nothing to do."""
         if self._client.ended is not None:
             raise again(self._client.ended)
-        yield from ()
+        return ()
 
     def _ask(self, event: type[MemberEvent], **fields: Any) -> Operation[Accepted | Refusal]:
         request = self._client.command(event, **fields)
@@ -137,9 +141,13 @@ class Operations(Generic[C]):
     def _news(self, until: float | None = None) -> Operation[None]:
         """Wait for any, at most until the coordinator has been away for too long. Bad news is raised."""
         yield from self._bad_news()
-        if self._away_for_too_long():
+        end = self._away_until()
+        if end is None:
+            yield until
+        elif now() >= end:
             raise self._unreachable(f"for longer than give_up_s = {self._timeouts.give_up_s:g}")
-        yield sooner(until, self._away_until())
+        else:
+            yield sooner(until, end)
 
     def _drain_until(self) -> float | None:
         since_s = self._drain.since_s

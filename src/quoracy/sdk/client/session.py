@@ -14,7 +14,6 @@ returns, and reads ``notes`` for what the training script has to know. The rules
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator
 from enum import Enum
 from typing import Any, ClassVar
 
@@ -123,9 +122,9 @@ class Session:
     def _forget(self) -> None:
         """A life is over: whatever of it was open is void."""
 
-    def _open(self) -> Iterator[Pending]:
+    def _open(self) -> list[Pending]:
         """Everything that is repeated until it is answered."""
-        yield from (pending for pending in (self._hello, self._join, self._command) if pending is not None)
+        return [pending for pending in (self._hello, self._join, self._command) if pending is not None]
 
     # -- what a script asks for -------------------------------------------------------------------------------------
 
@@ -135,7 +134,7 @@ class Session:
             return
         self._unsure = self._unsure or self._join is not None
         self._hello = None
-        repeated = list(self._open())
+        repeated = self._open()
         self._send_hello(now_us)
         for pending in repeated:
             self._repeat(pending, now_us)
@@ -198,7 +197,7 @@ class Session:
         """Repeat what was not answered, beat, and send the next command."""
         if self.stage is Stage.ENDED:
             return
-        for pending in list(self._open()):
+        for pending in self._open():
             if now_us - pending.sent_us >= self._retry_us:
                 self._unsure = self._unsure or pending is self._join
                 self._repeat(pending, now_us)
@@ -219,8 +218,9 @@ class Session:
             self._out.append(self._command.message)
 
     def beat_due(self, now_us: int) -> bool:
-        """Whether the next ``tick`` sends a heartbeat: a shell that knows more for it says so before."""
-        return self.stage is Stage.JOINED and now_us >= self._beat_us and not self.beats_elsewhere
+        """Whether the next ``tick`` sends a heartbeat, unless ``beats_elsewhere``. Whoever knows more for it says so
+        before."""
+        return self.stage is Stage.JOINED and now_us >= self._beat_us
 
     def probe(self, now_us: int) -> None:
         """Ask whether anybody is there, and how things stand: the answer to a hello shows everything."""
@@ -240,6 +240,10 @@ class Session:
         if self.stage is Stage.ENDED:
             return
         match message:
+            case Told(member=self.member) if message.topic == "standing":
+                self._stand(message.value, now_us)
+            case Told(member=self.member, incarnation=self.incarnation):
+                self._told(message.topic, message.value)
             case Welcome():
                 self._welcome(message, now_us)
             case Answered(cause=cause, answer=answer) if cause.member == self.member:
@@ -247,17 +251,13 @@ class Session:
                     self._join_answered(cause, answer, now_us)
                 else:
                     self._answered(cause, answer)
-            case Told(member=self.member) if message.topic == "standing":
-                self._stand(message.value, now_us)
-            case Told(member=self.member, incarnation=self.incarnation):
-                self._told(message.topic, message.value)
             case Declined(member=self.member, incarnation=self.incarnation):
                 self._declined(message, now_us)
             case Moved(address=address):
                 self._note("moved", address)
             case _:
                 pass
-        if self.stage is Stage.JOINED:
+        if self._wishes or now_us >= self._beat_us:
             self.tick(now_us)
 
     # -- joining ----------------------------------------------------------------------------------------------------

@@ -11,16 +11,18 @@ import select
 import threading
 import time
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
 from quoracy.sdk.client.connection import Connection
-from quoracy.sdk.client.driver import C, Driver
+from quoracy.sdk.client.driver import C, Driver, now_us
 from quoracy.sdk.client.memory import Memory
 from quoracy.sdk.client.operation import Operation
 from quoracy.sdk.client.session import Session
 from quoracy.sdk.client.settings import Settings
 from quoracy.sdk.client.vitals import Vitals
 
+FRESH_US: Final = 1_000
+"""What was read so recently is not looked for again before a call: whatever came since is read while it waits."""
 T = TypeVar("T")
 
 
@@ -33,6 +35,9 @@ class BlockingDriver(Driver[C]):
     ) -> None:
         self._happened = threading.Condition(threading.Lock())
         self._driving = False
+        self._sleeping = 0
+        """Threads that wait while another one drives."""
+        self._looked_us = 0
         self._poll = select.poll()
         self._polled: tuple[int, int, int] | None = None
         super().__init__(settings, session, client)
@@ -65,8 +70,8 @@ class BlockingDriver(Driver[C]):
             operation.close()
 
     def _take_in(self) -> None:
-        """What has come, without waiting. Nothing to do if another thread drives."""
-        if not self._driving and not self._released:
+        """What has come, without waiting. Nothing to do if another thread drives, or if somebody has just looked."""
+        if not self._driving and not self._released and now_us() - self._looked_us >= FRESH_US:
             self._take(self._files().poll(0))
             self._catch_up()
 
@@ -90,9 +95,16 @@ class BlockingDriver(Driver[C]):
             if left_s is not None and left_s <= 0:
                 return
             if self._driving:
-                self._happened.wait(left_s)
+                self._sleep(left_s)
             else:
                 self._wait_for_sockets(until)
+
+    def _sleep(self, for_s: float | None = None) -> None:
+        self._sleeping += 1
+        try:
+            self._happened.wait(for_s)
+        finally:
+            self._sleeping -= 1
 
     def _wait_for_sockets(self, until: float | None) -> None:
         files, wait_s = self._files(), self._wait_s(until)
@@ -104,7 +116,8 @@ class BlockingDriver(Driver[C]):
         finally:
             self._happened.acquire()
             self._driving = False
-            self._happened.notify_all()
+            if self._sleeping:
+                self._happened.notify_all()
         if self._released:
             return
         version = self._client.version
@@ -128,6 +141,7 @@ class BlockingDriver(Driver[C]):
 
     def _take(self, ready: list[tuple[int, int]]) -> None:
         """From those that have something."""
+        self._looked_us = now_us()
         files = [fd for fd, _ in ready]
         if self._bell_read in files and self._rang():
             self._client.version += 1
@@ -139,5 +153,5 @@ class BlockingDriver(Driver[C]):
         with self._happened:
             while self._driving:
                 self._ring()
-                self._happened.wait()
+                self._sleep()
             self._release()

@@ -68,7 +68,7 @@ class WorkerClient(Client[WorkerSession]):
 
     def arrive(self, barrier: str, step: int, now_us: int) -> Wait | Refusal:
         """Stand at the barrier, unless that is done: by another thread, or by a call whose time was over."""
-        stands = self.session.standing_at().get(barrier)
+        stands = self.session.step_at(barrier)
         if stands is not None and stands != step:
             why = f"this worker still stands at barrier {barrier} at step {stands}"
             return Refusal("contradiction", why, f"wait there first: barrier({barrier!r}, {stands})")

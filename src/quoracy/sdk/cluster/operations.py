@@ -18,7 +18,7 @@ from quoracy.core.errors import ConfigError, Refusal
 from quoracy.core.machine import MemberEvent
 from quoracy.sdk.client.errors import Draining, Stopped, WorkerError, again, from_refusal
 from quoracy.sdk.client.memory import Memory
-from quoracy.sdk.client.operation import DRAINED, Operation, Operations, now, plain, sooner
+from quoracy.sdk.client.operation import DRAINED, Operation, Operations, Steps, now, plain, sooner
 from quoracy.sdk.client.sigterm import Drain
 from quoracy.sdk.cluster.client import Wait, WorkerClient
 from quoracy.sdk.cluster.errors import BarrierAborted, BarrierTimeout, Setback
@@ -57,7 +57,7 @@ class WorkerOperations(Operations[WorkerClient]):
             yield from self._news()
 
     def _take_part(self) -> Operation[None]:
-        """Whatever it takes until barriers wait for this worker: a new life, getting ready, having recovered."""
+        """Whatever it takes until barriers wait for this worker: a new incarnation, getting ready, having recovered."""
         client, give_up_s = self._client, self._timeouts.give_up_s
         until = None if give_up_s is None else now() + give_up_s
         while not client.takes_part:
@@ -102,7 +102,7 @@ class WorkerOperations(Operations[WorkerClient]):
             passage = yield from self._settled(wait, step, until)
         finally:
             self._client.stop_waiting(wait, passage is not None)
-        if passage.released:
+        if passage.released and self._client.paused:
             yield from self._hold()
         self._memory.progress()
         if self._drain.since_s is not None and passage.released:
@@ -134,12 +134,10 @@ class WorkerOperations(Operations[WorkerClient]):
 
     def _hold(self) -> Operation[None]:
         """An operator's pause: everybody stays here until resume."""
-        held = self._client.paused
         while self._client.paused and self._drain.since_s is None:
             self._tell_once("an operator's pause: held here until resume")
             yield from self._news()
-        if held:
-            self._tell_once("goes on after an operator's pause")
+        self._tell_once("goes on after an operator's pause")
 
     def _leave_draining(self, what: str, passage: Passage | None) -> Operation[None]:
         error = Draining(f"SIGTERM came, {what}, and this worker has left", passage)
@@ -150,12 +148,19 @@ class WorkerOperations(Operations[WorkerClient]):
 
     def _usable(self) -> Operation[None]:
         yield from self._bad_news()
-        if self._auto:
+        if self._auto and not self._client.takes_part:
             yield from self._take_part()
 
-    def _bad_news(self) -> Operation[None]:
+    def _bad_news(self) -> Steps:
         client = self._client
-        yield from super()._bad_news()
+        if client.ended is None and client.setback is None and client.stop is None:
+            return ()
+        return self._raise_bad_news()
+
+    def _raise_bad_news(self) -> Operation[None]:
+        client = self._client
+        if client.ended is not None:
+            raise again(client.ended)
         if client.setback is not None:
             setback, client.setback = client.setback, None
             raise again(setback)

@@ -8,7 +8,6 @@ orders.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any, ClassVar
 
 import msgspec
@@ -78,9 +77,10 @@ class WorkerSession(Session):
     def waits_at(self, barrier: str) -> bool:
         return barrier in self._arrivals
 
-    def standing_at(self) -> dict[str, int]:
-        """Barriers, each with the step."""
-        return {name: pending.step for name, pending in self._arrivals.items()}
+    def step_at(self, barrier: str) -> int | None:
+        """The step with which it waits there; None: it does not."""
+        arrival = self._arrivals.get(barrier)
+        return None if arrival is None else arrival.step
 
     # -- what every member does, as a worker does it ----------------------------------------------------------------
 
@@ -91,9 +91,8 @@ class WorkerSession(Session):
     def _fields(self, event: type[MemberEvent], fields: dict[str, Any]) -> dict[str, Any]:
         return {"fence": self._fence} | fields if "fence" in event.__struct_fields__ else fields
 
-    def _open(self) -> Iterator[Pending]:
-        yield from super()._open()
-        yield from self._arrivals.values()
+    def _open(self) -> list[Pending]:
+        return [*super()._open(), *self._arrivals.values()]
 
     def _arrived(self, result: dict[str, Any]) -> None:
         self._fence = result["fence"]
