@@ -15,6 +15,7 @@ import fcntl
 import hashlib
 import json
 import os
+import time
 import warnings
 from datetime import timedelta
 from pathlib import Path
@@ -40,11 +41,22 @@ class Group:
             return False
         self.leave()
         store = dist.FileStore(str(self._folder / it.group), len(it.members))
+        self._meet(store, it)
         dist.init_process_group(
             "gloo", store=store, rank=it.index, world_size=len(it.members), timeout=self._patience
         )  # fmt: skip
         self._members = it.members
         return True
+
+    def _meet(self, store: dist.Store, it: quoracy.Iteration) -> None:
+        """Until all are here. One that was killed before it came has no connections that could break, and gloo would
+        wait for it for the whole time-out: its heartbeats say sooner that it will not come."""
+        until = time.monotonic() + self._patience.total_seconds()
+        store.set(f"here-{it.index}", "")
+        while not store.check([f"here-{index}" for index in range(len(it.members))]):
+            if it.missing() or time.monotonic() > until:
+                raise RuntimeError("not all members have come")
+            time.sleep(0.01)
 
     def leave(self) -> None:
         """Everybody leaves when an attempt has failed, because everybody is told that it has. Whoever notices leaves
@@ -149,13 +161,14 @@ def main() -> None:
     parser.add_argument("--folder", type=Path, required=True, help="one that all ranks can reach")
     parser.add_argument("--steps", type=int, default=200)
     parser.add_argument("--begin-with", type=int, default=1, help="wait for so many ranks before the first iteration")
-    parser.add_argument("--dead", type=float, default=10.0, help="seconds of silence after which a rank is given up")
+    parser.add_argument("--dead", type=float, default=1.5, help="seconds of silence after which a rank is given up")
+    parser.add_argument("--patience", type=float, default=10.0, help="gloo's time-out: seconds for the slowest step")
     told = parser.parse_args()
     told.folder.mkdir(parents=True, exist_ok=True)
     warnings.simplefilter("ignore")  # torch warns about its own ways
     settings = {"t_dead_s": told.dead, "form_members": told.begin_with}
     with quoracy.ranks(told.store, told.run, told.rank, **settings) as ranks:
-        group = Group(told.folder, patience_s=told.dead)
+        group = Group(told.folder, patience_s=told.patience)
         try:
             train(ranks, group, told.folder, told.steps)
         finally:

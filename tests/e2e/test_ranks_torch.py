@@ -148,6 +148,25 @@ def test_whoever_notices_that_somebody_is_gone_leaves_the_group_before_it_votes(
     assert happened[:2] == ["leaves", "votes False"]
 
 
+@pytest.mark.parametrize(("missing", "patience_s"), [([1], 600.0), ([], 0.1)])
+def test_nobody_waits_in_vain_for_a_member_that_was_killed_before_it_came_to_the_new_group(
+    tmp_path: Path, missing: list[int], patience_s: float
+) -> None:
+    """It has no connections that could break. Whoever beats but does not come is waited for until the time-out: perhaps
+    the others are further on, and this rank was given up."""
+
+    class Iteration:
+        members, index, group = [0, 1], 0, "demo-1"
+
+        def missing(self) -> list[int]:
+            return missing
+
+    group = example().Group(tmp_path, patience_s)
+    with pytest.raises(RuntimeError, match="not all members have come"):
+        group.form(Iteration())
+    group.leave()
+
+
 def test_a_checkpoint_of_the_past_is_refused(tmp_path: Path) -> None:
     torch_loop = example()
     model = torch_loop.torch.nn.Linear(1, 1)
