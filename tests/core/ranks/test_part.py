@@ -559,10 +559,11 @@ def test_an_entry_holds_letters_and_at_most_one_record() -> None:
 def test_a_rank_says_at_which_stage_it_is_and_what_it_waits_for() -> None:
     boat = Boat(form_members=2)
     one, other = boat.board(0, 1)
-    assert one.part.explain().startswith("rank 0 is in stage NewIteration; attempt 2 of iteration 0: 0 of 2 arrived")
+    assert one.part.explain().startswith("rank 0 is in stage NewIteration; attempt 2 of iteration 0 (0 of 2 ranks")
     one.go(one.part.vote(True))
     boat.pass_s(0.01)
     assert one.part.explain().startswith("rank 0 is in stage Ready; attempt 2 of iteration 0")
     other.kill()
     boat.until(lambda: one.part.stage is Stage.CONSENSUS)
-    assert "rank 0 is in stage Consensus; attempt 2 of iteration 0: 1 of 2 arrived, waits for 1" in one.part.explain()
+    assert one.part.explain().startswith("rank 0 is in stage Consensus; attempt 2 of iteration 0 (1 of 2 ranks")
+    assert "waits for rank 1 (alive)" in one.part.explain()

@@ -143,4 +143,4 @@ def test_notes_that_mean_nothing_are_passed_over() -> None:
     one = peer()
     begin(one, [])
     one.observe([b"", b"\xc1junk", b"\x93\x01\x02\x03"], 0)
-    assert one.explain().sentence == "0 of 1 ranks are there to begin"
+    assert one.explain().sentence == "the run waits for 1 more rank to begin (0 of 1 are there), 0 ms so far"

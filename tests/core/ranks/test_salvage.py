@@ -167,7 +167,7 @@ def test_the_first_record_after_a_loss_needs_a_majority_of_those_who_were_in() -
     boat.pass_s(PATIENCE * boat.dead_s - 0.1)
     assert sailors[0].busy
     assert (sailors[0].part.crew.attempt, sailors[0].part.crew.config.began_members) == (stood, ["0", "1", "2"])
-    assert "1 more are needed of those who were in before" in sailors[0].peer.explain().sentence
+    assert "the run waits for 1 more of rank 1, rank 2 to begin" in sailors[0].peer.explain().sentence
     sailors[1].thaw()
     boat.until(lambda: not sailors[0].busy and not sailors[1].busy)
     assert sailors[0].turn.members == ["0", "1"]

@@ -10,19 +10,26 @@ stands at no barrier, is named as stuck. It is not given up for that; it may be 
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
 from quoracy.core.cluster.heard import Gathering, Heard
 from quoracy.core.cluster.state import Fleet, Phase, Worker, WorkerState
 from quoracy.core.cluster.tangles import Tangle, tangles
 from quoracy.core.codec import said_s, us
 from quoracy.core.machine import Explanation, Wait
-from quoracy.core.waits import NAMES_SHOWN, SENTENCES_TOLD, few, heartbeat, joined, silent_told, soon, stuck, stuck_told
+from quoracy.core.waits import (
+    LATE,
+    NAMES_SHOWN,
+    SENTENCES_TOLD,
+    SILENT_ALONE,
+    few,
+    heartbeat,
+    joined,
+    listed,
+    silent_told,
+    soon,
+    stuck,
+    stuck_told,
+)
 
-LATE = 1.2
-"""So many intervals without a heartbeat make silent whom a barrier waits for. Others are named after two."""
-SILENT_ALONE = 3
-"""Up to so many silent ones are named each with its own times."""
 HALTS = frozenset({"stopped by a signal", "stopped by a debugger", "waits for a disk"})
 """What heartbeats say, among the words of their ``task``, of a process that the kernel does not let go on."""
 PAUSED = "paused by an operator"
@@ -138,7 +145,7 @@ def _whom(missing: list[Worker], sight: Sight) -> str:
         alone = remark == SILENT and len(workers) <= SILENT_ALONE
         together = [[worker] for worker in sorted(workers, key=sight.lost_in_us)] if alone else [workers]
         said += [f"{few([w.id for w in some])} ({_remark(remark, some, several, sight)})" for some in together]
-    return _listed(said)
+    return listed(said)
 
 
 UNHEARD, SILENT, STUCK, MOVES = "unheard", "silent", "stuck", "moves"
@@ -194,7 +201,7 @@ def _circle(tangle: Tangle, sight: Sight) -> tuple[str, Wait]:
         left_us, then = sight.lost_in_us(first), f"{first.id} is lost"
     what = f"barriers {few(names)}: they wait for each other"
     wait = Wait(what, tuple(worker.id for worker in missing), waited_us, left_us, then)
-    stand = _listed(_standing(tangle, fleet))
+    stand = listed(_standing(tangle, fleet))
     nowhere = [worker for worker in missing if worker.seat not in tangle.at_any]
     also = f"; all of them wait for {_whom(nowhere, sight)}" if nowhere else ""
     fix = "to go on, drop one (quoracy run drop-barrier); every worker must call all of them in the same order"
@@ -306,15 +313,10 @@ def _not_yet(sight: Sight, before: str = "") -> str:
     if recovering:
         one = len(recovering) == 1
         said.append(f"{few(recovering)} {'recovers and has' if one else 'recover and have'} not reported idle")
-    return before + _listed(said) if said else ""
+    return before + listed(said) if said else ""
 
 
 # -- words ---------------------------------------------------------------------------------------------------------
-
-
-def _listed(parts: Iterable[str]) -> str:
-    said = list(parts)
-    return f"{', '.join(said[:-1])} and {said[-1]}" if len(said) > 1 else "".join(said)
 
 
 def too_few(fleet: Fleet) -> str:

@@ -62,6 +62,9 @@ class Collector:
         self.unsettled = True
         """See ``machine.Collector``. Nothing follows from a heartbeat alone."""
         self.beats = 0
+        self._began_us = now_us
+        self._found = frozenset(task.here)
+        """With whom it began, giving each of them a fresh time-out."""
         for participant in task.here.values():
             self._watch(participant.id, participant.incarnation, now_us)
 
@@ -199,7 +202,7 @@ class Collector:
         return overview(machine.task, self._heard(), now_us)
 
     def _heard(self) -> Heard:
-        return Heard(self._pulses, self._detector, self._since_us)
+        return Heard(self._pulses, self._detector, self._since_us, self._began_us, self._found)
 
 
 def _window(task: Task) -> Window:

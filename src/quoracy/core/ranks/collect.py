@@ -16,14 +16,13 @@ import msgspec
 from quoracy.core.codec import said_s, seconds, us
 from quoracy.core.detector import Detector
 from quoracy.core.errors import Refusal
-from quoracy.core.machine import Event, Explanation, MemberEvent, Wait
+from quoracy.core.machine import Event, Explanation, MemberEvent
 from quoracy.core.members import superseded
 from quoracy.core.ranks import rules
 from quoracy.core.ranks.events import AttemptDecided, RankArrived, RankBeat, RankJoined
+from quoracy.core.ranks.explain import Heard, explain
 from quoracy.core.ranks.machine import Ranks
 from quoracy.core.ranks.state import OUT, Crew, Phase, Rank, RankState
-
-NAMES_SHOWN = 8
 
 
 class Arrival(msgspec.Struct, frozen=True):
@@ -180,38 +179,9 @@ class Collector:
         return rank.seat in self._arrivals
 
     def explain(self, machine: Ranks, now_us: int) -> Explanation:
-        crew = machine.crew
-        if crew.state is Phase.CLOSED:
-            return Explanation(f"the run is over: {crew.reason or 'it was stopped'}")
-        members, waiting = crew.members(), crew.coming(alone=True)
-        if not members:
-            what = f"{len(waiting)} of {crew.needed()} ranks are there to begin"
-            if short := crew.short(waiting):
-                what += f", and {short} more are needed of those who were in before the store was lost"
-            return Explanation(what, (Wait(what, (), now_us - self._since_us, None, ""),))
-        missing = [rank for rank in members if rank.seat not in self._arrivals]
-        waits = self._waits(crew, members, missing, now_us)
-        return Explanation("; ".join(_sentence(wait) for wait in waits), waits)
-
-    def _waits(self, crew: Crew, members: list[Rank], missing: list[Rank], now_us: int) -> tuple[Wait, ...]:
-        arrived = len(members) - len(missing)
-        what = f"attempt {crew.attempt + 1} of iteration {crew.number}: {arrived} of {len(members)} arrived"
-        waited_us = now_us - self._since_us
-        without = {rank.seat for rank in self.gone(crew, now_us)}
-        stay = {rank.seat for rank in members} - without
-        arrived_stay = [seat for seat in stay if seat in self._arrivals]
-        going_on = len(arrived_stay) + len(crew.coming(not arrived_stay, without))
-        if len(arrived_stay) == len(stay) and going_on < crew.needed():
-            short = f"{what}, {going_on} would go on and {crew.needed()} are needed"
-            return (Wait(short, (), waited_us, None, ""),)
-        left_us = None
-        silent = [(rank, self._detector.silent_us(rank.id, now_us) or 0) for rank in missing]
-        stopped = [(rank, quiet_us) for rank, quiet_us in silent if quiet_us > self._timeout_us // 3]
-        if stopped:
-            rank, quiet_us = max(stopped, key=lambda pair: pair[1])
-            left_us = max(0, self._timeout_us - quiet_us)
-            return (Wait(what, tuple(r.id for r in missing), waited_us, left_us, f"{rank.id} is given up"),)
-        return (Wait(what, tuple(rank.id for rank in missing), waited_us, None, ""),)
+        gone = [rank.seat for rank in self.gone(machine.crew, now_us)]
+        heard = Heard(self._arrivals.keys(), gone, self._detector, self._since_us, self.decider)
+        return explain(machine.crew, heard, now_us)
 
     def overview(self, machine: Ranks, now_us: int) -> dict[str, Any]:
         crew = machine.crew
@@ -230,10 +200,3 @@ class Collector:
             "silent_s": None if silent_us is None or rank.state in OUT else seconds(silent_us),
             "address": rank.address,
         }  # fmt: skip
-
-
-def _sentence(wait: Wait) -> str:
-    more = f" and {len(wait.missing) - NAMES_SHOWN} more" if len(wait.missing) > NAMES_SHOWN else ""
-    whom = f", waits for {', '.join(wait.missing[:NAMES_SHOWN])}{more}" if wait.missing else ""
-    left = "" if wait.left_us is None else f"; {wait.then} in {said_s(wait.left_us)}"
-    return f"{wait.what}{whom} ({said_s(wait.waited_us)} so far{left})"

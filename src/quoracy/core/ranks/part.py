@@ -32,6 +32,7 @@ from quoracy.core.ranks.machine import Ranks
 from quoracy.core.ranks.state import OUT, Crew, Decision, Phase, Rank, RankState
 from quoracy.core.ranks.times import Times
 from quoracy.core.stagger import lone_delay_us, order
+from quoracy.core.waits import soon
 
 PLACES: Final = 8
 """Among which those draw who do not know each other yet."""
@@ -89,6 +90,8 @@ class Part:
         self._seq = 0
         self._letters = 0
         self._let_in = False
+        self._hope_us = 0
+        """Until when it waits for those who were in before a loss of the store; 0 if it has not begun to."""
         self._now: Turn | None = None
         self._began_us = 0
         """When it was told of the attempt that it is in."""
@@ -114,7 +117,10 @@ class Part:
 
     def explain(self) -> str:
         """At which stage this rank is, and what the run waits for."""
-        return f"rank {self.peer.me} is in stage {self.stage.value}; {self.peer.explain().sentence}"
+        said = f"rank {self.peer.me} is in stage {self.stage.value}; {self.peer.explain().sentence}"
+        if self._hope_us and self.stage is not Stage.STOPPED and self.crew.short(self.crew.coming(alone=True)):
+            said += f"; this rank ends {soon(max(0, self._hope_us - self.peer.now_us))}"
+        return said
 
     # -- joining ----------------------------------------------------------------------------------------------------
 
@@ -216,6 +222,7 @@ class Part:
         """After the loss of a store the first record needs a majority of those who were in before. If too many of them
         have died since the run began anew, nobody else can make up for them: who is left ends, as a minority does."""
         waited_us, crew = self.peer.now_us - began_us, self.crew
+        self._hope_us = began_us + self.times.patience_us()
         here = crew.coming(alone=True)
         if waited_us <= self.times.patience_us() or not (short := crew.short(here)):
             return

@@ -84,6 +84,9 @@ class Collector:
         self.unsettled = True
         """See ``machine.Collector``. Nothing follows from a heartbeat alone."""
         self.beats = 0
+        self._began_us = now_us
+        self._found = frozenset(course.here)
+        """With whom it began, giving each of them a fresh time-out."""
         for member in course.here.values():
             self._watch(member.id, member.incarnation, now_us)
 
@@ -386,7 +389,7 @@ class Collector:
         tally = self._tally_of(course, course.round)
         return Heard(
             self.pulses, self._detector, self._phase.since_us, self._storing.since_us, self._loaded, tally,
-            self._complaints,
+            self._complaints, self._began_us, self._found,
         )  # fmt: skip
 
 
