@@ -10,9 +10,11 @@ from tests.core.scribe import RUN
 from quoracy.core.cluster.collect import Collector
 from quoracy.core.cluster.events import (
     Arrive,
+    BarrierDropped,
     BarrierReleased,
     Heartbeat,
     HeartbeatSeen,
+    RunRolledBack,
     RunStopped,
     WorkerLeft,
     WorkerLoading,
@@ -439,3 +441,15 @@ def test_time_in_which_the_host_stood_still_does_not_count_against_a_deadline() 
     assert yard.fleet.barriers == {}
     yard.pass_s(2)
     assert yard.fleet.barriers["b"].aborted == 1
+
+
+def test_two_open_barriers_are_aborted_though_one_of_their_names_is_forgotten_for_the_other() -> None:
+    yard = standing("a", barrier_min=2, max_barriers=2)
+    for name in ("x", "x", "y", "z"):  # x is forgotten for z; y is remembered
+        yard.order(BarrierDropped(name, "in the way"))
+    yard.arrive("a", barrier="x")
+    yard.arrive("a", barrier="y")
+    yard.order(RunRolledBack("worse"))
+    assert {name: barrier.settled[-1].reason for name, barrier in yard.fleet.barriers.items()} == {
+        "x": "the run was rolled back", "y": "the run was rolled back",
+    }  # fmt: skip

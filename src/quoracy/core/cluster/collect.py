@@ -182,6 +182,8 @@ class Collector:
                 settled = self._settle(gathering, fleet, now_us)
                 if settled is not None:
                     events.append(settled)
+                    if gathering.name not in fleet.barriers:
+                        break  # for a new name an old one may be forgotten: look again when that has been applied
         return events
 
     def _settle(self, gathering: Gathering, fleet: Fleet, now_us: int) -> Event | None:
