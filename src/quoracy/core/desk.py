@@ -42,7 +42,8 @@ class Desk:
         self.collector: Collector = run.kind.collector(run.machine, now_us)
         self.peers: dict[str, Peer] = {} if peers is None else peers
         """Where each member listens: through this one it said hello, joined, or gave its last signal other than a
-        heartbeat. Heartbeats may come through a connection that is read by somebody else."""
+        heartbeat; if there is none, where its commands come from. Heartbeats may come through a connection that is read
+        by somebody else."""
         self.unsettled = False
         """Something may be due that the last entry had no room for: settle again as soon as it is written."""
         self._events: Reader[Event] = Reader(run.kind.events, "event")
@@ -74,6 +75,8 @@ class Desk:
             return decided
         if joins and not isinstance(decided, Refusal):
             batch.joined.append((peer, cause.member))
+        elif cause.incarnation and cause.incarnation == self.run.machine.incarnation_of(cause.member):
+            self.peers.setdefault(cause.member, peer)
         answer = decided if isinstance(decided, Refusal) else decided.answer
         batch.replies.append((peer, Answered(cause, answer)))
         return None

@@ -164,7 +164,9 @@ class Faults(LineTrouble):
         for worker in self.workers:
             worker.go_on()
             self._hurry(worker)
-        present = {worker.member for worker in self.workers if worker.alive and not worker.ended()}
+        present = {
+            worker.member for worker in self.workers if worker.alive and not worker.ended() and not worker.leaving
+        }
         missing = sorted({worker.member for worker in self.workers} - present)
         for member in missing[: max(0, 2 - len(present))]:
             self._start_worker(member)

@@ -44,6 +44,7 @@ class SimProcess:
         self.member = member
         self.name = f"{member}#{process}"
         self.alive = True
+        self.leaving = False
         self._hosts = hosts
         self._host = world.rng.choice(hosts)
         self._checkers = checkers
@@ -129,6 +130,7 @@ class SimProcess:
             self.training.go_on()
 
     def leave(self) -> None:
+        self.leaving = True
         self._command(self.logic.leaves, reason="had enough")
 
     def _command(self, event: type[MemberEvent], **fields: Any) -> int:

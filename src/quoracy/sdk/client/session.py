@@ -337,8 +337,8 @@ class Session:
     def _answered(self, cause: Cause, answer: Accepted | Refusal) -> None:
         if self._command is None or self.open_command() != cause:
             return
-        if isinstance(answer, Refusal) and answer.retry is Retry.LATER:
-            return
+        if isinstance(answer, Refusal) and (answer.retry is Retry.LATER or answer.code == "bad_token"):
+            return  # not decided: sent again; whether this connection may speak at all, the answer to its hello says
         self._command = None
         if isinstance(answer, Refusal) and answer.retry is Retry.OVER:
             self._end(answer)

@@ -1,7 +1,8 @@
 """Every command is answered, once, and a repeat gets the same answer.
 
 Joins are commands too, but a refused one leaves nothing behind: a stranger who is told no and asks again may be let in.
-The refusals that only say *ask otherwise* (a gap, an answer long forgotten, a life that is over) are no decisions.
+The refusals that only say *ask otherwise* (a gap, an answer long forgotten, a life that is over, a connection that has
+not shown who it is) are no decisions.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from quoracy.sim.checkers.base import Checker, Ending
 from quoracy.sim.checkers.journal import read
 
 NO_DECISION = frozenset(
-    {"sequence_gap", "answer_forgotten", "superseded", "unknown_member", "overloaded", "not_serving"}
+    {"sequence_gap", "answer_forgotten", "superseded", "unknown_member", "overloaded", "not_serving", "bad_token"}
 )
 
 
