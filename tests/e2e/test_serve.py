@@ -138,7 +138,7 @@ def test_with_json_the_first_line_says_where_it_is_and_the_last_how_it_went(tmp_
 
 def test_a_memory_store_forgets_and_says_so(tmp_path: Path) -> None:
     with Serving(tmp_path / "runs", "--store", "memory") as server:
-        assert "memory only" in server.out
+        until(lambda: "memory only" in server.out)
         assert quoracy("run", "create", "demo", server.url).returncode == 0
         assert server.stop() == 0
     with Serving(tmp_path / "runs", "--store", "memory") as server:

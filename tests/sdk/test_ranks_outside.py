@@ -196,7 +196,7 @@ def test_who_has_arrived_is_seen_from_outside(bare: bool) -> None:
     lone.host.carry_out(next(lone.part.vote(True)))
     seen = lone.look().watch(0.0)
     assert [rank["arrived"] for rank in seen["ranks"]] == [True]
-    assert "1 of 1 arrived" in seen["awaited"]
+    assert "all have arrived" in seen["awaited"]
 
 
 def test_whether_a_rank_beats_is_seen_by_looking_twice() -> None:
