@@ -67,6 +67,9 @@ class Process:
     def wait(self) -> int:
         return self._process.wait(PATIENCE_S)
 
+    def ended(self) -> bool:
+        return self._process.poll() is not None
+
     def tell(self, line: str) -> None:
         assert self._process.stdin is not None
         self._process.stdin.write(line.encode() + b"\n")
