@@ -20,7 +20,9 @@ def test_the_witnessed_demo_survives_its_misfortunes() -> None:
     said: list[str] = []
     report, outcome = demo_witnessed(lambda what, _step: said.append(what))
     assert report.failures == []
-    assert missed(report) - {"demo_s"} == set()
+    assert missed(report) - {"demo_s", "caught_up_with_step"} == set()
+    (caught_up,) = [figure.value for figure in report.measurements if figure.name == "caught_up_with_step"]
+    assert caught_up < STEPS, "it came back; in the same epoch, if its process starts before that is over"
     models = {told["model"] for told in outcome.told.values()}
     assert models == {outcome.shown["checkpoint"]["model"]}
     assert len(outcome.told) == len(MEMBERS)
