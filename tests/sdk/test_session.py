@@ -333,6 +333,18 @@ def test_a_refusal_that_nobody_wrote_down_leaves_the_command_open() -> None:
     assert said(session) == first
 
 
+def test_a_command_through_a_connection_that_may_not_speak_is_not_answered_by_that_and_is_repeated() -> None:
+    """Otherwise the next command would be numbered past a gap, and all after it refused."""
+    session = joined()
+    session.wish(WorkerReady)
+    session.tick(1)
+    first = said(session)
+    session.receive(Answered(Cause("w1", 1, 1), Refusal("bad_token", "not shown who it is", "say hello")), 2)
+    assert notes(session) == []
+    session.tick(1 + RETRY)
+    assert said(session) == first
+
+
 def test_a_join_refused_for_the_moment_is_told_and_repeated() -> None:
     session = WorkerSession("run", "w1", b"secret", RETRY)
     session.connect(0)

@@ -10,9 +10,10 @@ from tests.core.byhand import sent
 from tests.core.cluster.yard import Yard
 from tests.core.scribe import RUN
 
-from quoracy.core.cluster.events import Arrive, Heartbeat, WorkerOrdered
+from quoracy.core.cluster.events import Arrive, Heartbeat, WorkerOrdered, WorkerReady
 from quoracy.core.kinds import KINDS
 from quoracy.core.machine import Signal
+from quoracy.core.members import Cause
 from quoracy.core.messages import Hello, Told, Welcome
 from quoracy.core.shell import Disconnected, Received
 
@@ -69,3 +70,20 @@ def test_each_kind_that_a_server_serves_has_one_heartbeat_and_it_is_called_so() 
         named = [signal for signal in signals if signal.__struct_config__.tag == "heartbeat"]
         assert [signal for signal in signals if signal.heartbeat] == named
         assert len(named) == 1
+
+
+def test_whoever_listens_nowhere_is_reached_where_its_commands_come_from() -> None:
+    made = yard()
+    made.hand.report(Disconnected("a"))
+    made.hand.call("again", Cause("a", 1, 1), WorkerReady("a", 1))
+    made.hand.land_all()
+    made.hand.sent()
+    assert told_by_an_order(made) == {"again"}
+
+
+def test_a_command_takes_no_views_from_whoever_listens() -> None:
+    made = yard()
+    made.hand.call("again", Cause("a", 1, 1), WorkerReady("a", 1))
+    made.hand.land_all()
+    made.hand.sent()
+    assert told_by_an_order(made) == {"a"}
